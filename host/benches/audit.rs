@@ -85,7 +85,7 @@ fn main() {
     let mut verifier = Verifier::new(store.head().unwrap(), BTreeMap::new(), None);
     let mut reader = AuditReader::open(&artifacts.state().unwrap(), &path).unwrap();
     while let Some(item) = reader.next_item().unwrap() {
-        assert!(verifier.take(item, reader.line(), reader.offset()));
+        assert!(verifier.push(item, reader.line(), reader.offset()));
     }
     let (found, bytes) = (verifier.finish(), reader.offset());
     assert!(found.ok, "{found:?}");

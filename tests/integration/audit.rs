@@ -65,7 +65,7 @@ impl Place {
         let mut verifier = Verifier::new(process.store.head().unwrap(), BTreeMap::new(), None);
         let mut reader = self.reader();
         while let Some(item) = reader.next_item().unwrap() {
-            if !verifier.take(item, reader.line(), reader.offset()) {
+            if !verifier.push(item, reader.line(), reader.offset()) {
                 break;
             }
         }

@@ -110,7 +110,7 @@ fn a_file_that_the_user_changed_meanwhile_keeps_his_bytes() {
     let act = repository().file("list.txt", "theirs\n");
     let running = act.script(&after(turns)).start(["run", "write the answer"]);
     // plan, both Scouts, read, and the edit that is on its way.
-    let asked = |seen: act_testing::Seen| seen.requests >= 5;
+    let asked = |counts: act_testing::Counts| counts.requests >= 5;
     assert!(running.model().wait(std::time::Duration::from_secs(120), asked));
     fs::write(running.repo().join("list.txt"), "the user's\n").unwrap();
     running.model().release();

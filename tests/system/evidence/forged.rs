@@ -91,7 +91,7 @@ fn a_second_end_in_the_next_log_is_no_evidence() {
     let second = with(&first, "/audit_head", json!(hash));
     fs::write(&path, with(&second, "/commit_sha", json!("f".repeat(40)))).unwrap();
     verified(&act, 0);
-    let another = format!("the store remembers another end of {run}");
+    let another = format!("the store has another end of {run}");
     act.clone().act(["audit", "verify"]).status(1).stdout_has(&another);
     let told = act.clone().act(["audit", "explain", &run]).status(1);
     told.stdout_has("the store remembers another record as its end");

@@ -18,27 +18,28 @@ use super::log::LogFile;
 use super::record::Record;
 
 const DOMAIN: &[u8] = b"act-audit-v1";
-/// Before the first record.
+/// The hash before the first record.
 pub const GENESIS: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// Bytes of a line, its line feed included; none of ours comes near.
+/// Maximum number of bytes of a line, its line feed included. The longest record has far fewer.
 pub(super) const MAX_LINE: usize = 64 << 10;
 
+/// The text around the hash at the end of a line.
 const SEAL: &str = r#","hash":""#;
 const END: &str = r#""}"#;
 const HASH: usize = 64;
 
-/// One line of the log, as it was found.
+/// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Line {
+pub enum Item {
     Record(Box<Record>),
-    /// The beginning of a line whose writer was stopped: it has no seal.
-    Torn,
-    /// Sealed, and not what was sealed.
+    /// The beginning of a record whose writer was stopped, so it has no seal. It includes the line feed if there is one.
+    Torn(Vec<u8>),
+    /// A sealed line that differs from what was sealed, and why.
     Bad(&'static str),
 }
 
-/// The record in its place, and its line with a line feed. None only where it could not be written as JSON,
-/// which plain data always can.
+/// Numbers and seals a record, and returns it with its line, line feed included. Returns `None` only if the record could not
+/// be written as JSON, which plain data always can.
 pub(super) fn seal(mut record: Record, seq: u64, prev: &str) -> Option<(Record, String)> {
     (record.seq, record.prev) = (seq, prev.to_owned());
     record.hash.clear();
@@ -49,21 +50,21 @@ pub(super) fn seal(mut record: Record, seq: u64, prev: &str) -> Option<(Record, 
     Some((record, line))
 }
 
-/// `line` is without its line feed.
-pub(super) fn judge(line: &[u8]) -> Line {
-    let Some((body, hash_said)) = unsealed(line) else { return Line::Torn };
+/// Judges a line without its line feed.
+pub(super) fn judge(line: &[u8]) -> Item {
+    let Some((body, stated)) = unsealed(line) else { return Item::Torn(line.to_vec()) };
     let Ok(record) = serde_json::from_slice::<Record>(line) else {
-        return Line::Bad("it is no record of ours");
+        return Item::Bad("it is not a record of act");
     };
     let mut canonical = body.to_vec();
     canonical.push(b'}');
-    if record.hash.as_bytes() != hash_said || hash(&record.prev, &canonical) != record.hash {
-        return Line::Bad("it does not have the hash that it says");
+    if record.hash.as_bytes() != stated || hash(&record.prev, &canonical) != record.hash {
+        return Item::Bad("it does not have the hash that it states");
     }
-    Line::Record(Box::new(record))
+    Item::Record(Box::new(record))
 }
 
-/// What stands before the seal, and the hash in it.
+/// Splits a sealed line into the text before the seal and the hash in the seal.
 fn unsealed(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let line = line.strip_suffix(END.as_bytes())?;
     let (body, hash) = line.split_at_checked(line.len().checked_sub(HASH)?)?;
@@ -79,31 +80,26 @@ fn hash(prev: &str, canonical: &[u8]) -> String {
     act_fs::Sha256::from(hasher).to_string()
 }
 
-/// Lines up to the end that the log had when it was opened.
+/// Reads the lines of the log up to the end that it had when it was opened.
 pub struct AuditReader {
     lines: Option<BufReader<Take<File>>>,
     number: u64,
     at: u64,
 }
 
-/// What one line is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
-    Record(Box<Record>),
-    /// The beginning of a record whose writer was stopped; with its line feed if it has one.
-    Torn(Vec<u8>),
-    Bad(&'static str),
-}
-
 impl AuditReader {
-    /// Empty when there is no log. Waits for one who appends, so that no half of a line is seen.
+    /// Opens the log in the directory `state`, which `path` names. A missing log has no lines. The call waits for a process
+    /// that appends, so that no half of a line is read.
+    ///
+    /// # Errors
+    /// The file is not a log of this version, or another process holds its lock for too long.
     pub fn open(state: &Dir, path: &Path) -> Result<Self, AuditError> {
         let path = path.join(super::log::NAME);
         let Some(found) = LogFile::existing(state, &path)? else {
             return Ok(Self { lines: None, number: 0, at: 0 });
         };
         let size = {
-            let _turn = found.lock(&path, true)?;
+            let _lock = found.lock(&path, true)?;
             found.size(&path)?
         };
         Ok(Self::of(found, size))
@@ -114,16 +110,20 @@ impl AuditReader {
         Self { lines: Some(lines), number: 0, at: 0 }
     }
 
-    /// From 1: of the line that came last.
+    /// Returns the number of the last line that was read, from 1.
     pub fn line(&self) -> u64 {
         self.number
     }
 
-    /// Bytes read so far.
+    /// Returns the number of bytes read so far.
     pub fn offset(&self) -> u64 {
         self.at
     }
 
+    /// Returns the next line, or `None` at the end.
+    ///
+    /// # Errors
+    /// The file cannot be read.
     pub fn next_item(&mut self) -> io::Result<Option<Item>> {
         let Some(lines) = &mut self.lines else { return Ok(None) };
         let mut line = vec![];
@@ -137,14 +137,13 @@ impl AuditReader {
             return Ok(Some(Item::Bad("it is longer than any record")));
         }
         Ok(Some(match judge(line.strip_suffix(b"\n").unwrap_or(&line)) {
-            Line::Record(record) => Item::Record(record),
-            Line::Torn => Item::Torn(line),
-            Line::Bad(why) => Item::Bad(why),
+            Item::Torn(_) => Item::Torn(line),
+            item => item,
         }))
     }
 }
 
-/// The greatest number that any readable record of a damaged log has.
+/// Returns the greatest number of any readable record of a damaged log.
 pub(super) fn last_seq(state: &Dir, path: &Path) -> u64 {
     let Ok(Some(found)) = LogFile::existing(state, path) else { return 0 };
     let mut reader = AuditReader::of(found, u64::MAX);
@@ -157,23 +156,23 @@ pub(super) fn last_seq(state: &Dir, path: &Path) -> u64 {
     last
 }
 
-/// Bytes behind which there must be a record; more is nothing that a stopped writer could have left.
+/// Number of bytes at the end of a log that contain a record. A stopped writer leaves fewer bytes without one.
 const WINDOW: u64 = 4 * MAX_LINE as u64;
 
-/// Where the next record goes.
+/// The end of the log, where the next record is appended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tail {
-    /// Of the last record; 0 before the first.
+    /// Number of the last record; 0 before the first.
     pub(super) seq: u64,
     pub(super) hash: String,
-    /// Bytes of the whole file.
+    /// Number of bytes of the file.
     pub(super) size: u64,
-    /// Its last line has no line feed yet.
+    /// The last line has no line feed yet.
     pub(super) open_line: bool,
     pub(super) torn: Option<Torn>,
 }
 
-/// What stands between two records and is none: a line whose writer was stopped.
+/// Bytes between two records: a line whose writer was stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Torn {
     pub(super) bytes: u64,
@@ -181,7 +180,7 @@ pub(super) struct Torn {
 }
 
 impl Torn {
-    /// Line feeds at its end do not count: one of them is added by whoever goes on.
+    /// Returns the torn bytes without line feeds at their end, because the next writer adds one.
     pub(super) fn of(bytes: &[u8]) -> Option<Self> {
         let end = bytes.iter().rposition(|byte| *byte != b'\n')?;
         let bytes = bytes.get(..=end)?;
@@ -192,16 +191,17 @@ impl Torn {
 #[derive(Debug)]
 pub(super) enum TailError {
     Io(io::Error),
-    /// The last record is not what it was.
+    /// The last record was changed.
     Bad(String),
 }
 
+/// Finds the end of the log.
 pub(super) fn tail(file: &File, size: u64) -> Result<Tail, TailError> {
     let from = size.saturating_sub(WINDOW);
     let mut bytes = vec![0; usize::try_from(size - from).unwrap_or_default()];
     file.read_exact_at(&mut bytes, from).map_err(TailError::Io)?;
     let open_line = bytes.last().is_some_and(|byte| *byte != b'\n');
-    // The end of the line that is looked at, without its line feed.
+    // The end of the current line, without its line feed.
     let mut end = bytes.len() - usize::from(!bytes.is_empty() && !open_line);
     loop {
         let before = bytes.get(..end).unwrap_or_default();
@@ -211,12 +211,12 @@ pub(super) fn tail(file: &File, size: u64) -> Result<Tail, TailError> {
         }
         let after = |from: usize| Torn::of(bytes.get(from..).unwrap_or_default());
         match judge(before.get(start..).unwrap_or_default()) {
-            Line::Record(record) => {
+            Item::Record(record) => {
                 let (seq, hash) = (record.seq, record.hash);
                 return Ok(Tail { seq, hash, size, open_line, torn: after(end + 1) });
             }
-            Line::Bad(why) => return Err(TailError::Bad(format!("of its last record, {why}"))),
-            Line::Torn if start == 0 => {
+            Item::Bad(why) => return Err(TailError::Bad(format!("its last record is bad: {why}"))),
+            Item::Torn(_) if start == 0 => {
                 return Ok(Tail {
                     seq: 0,
                     hash: GENESIS.to_owned(),
@@ -225,7 +225,7 @@ pub(super) fn tail(file: &File, size: u64) -> Result<Tail, TailError> {
                     torn: after(0),
                 });
             }
-            Line::Torn => end = start - 1,
+            Item::Torn(_) => end = start - 1,
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Why nothing can be recorded. In every case the log is unchanged.
+//! The errors of the log. Each of them leaves the log unchanged.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::head::CheckpointError;
 
+/// Why nothing can be recorded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditError {
     #[error("the audit log {path} is {what}, not a log of act")]
@@ -17,7 +18,7 @@ pub enum AuditError {
     Cut { path: PathBuf, seq: u64 },
     #[error("the audit log {path} is held by another process for too long")]
     Busy { path: PathBuf },
-    /// `full`: there is no room for it.
+    /// `full` means that the disk is full.
     #[error("the audit log {path} cannot be written: {reason}")]
     Unusable { path: PathBuf, reason: String, full: bool },
 }
@@ -38,7 +39,7 @@ impl AuditError {
         Self::Unusable { path: path.to_owned(), reason, full: why.full }
     }
 
-    /// A stable word.
+    /// Returns a stable word for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Foreign { .. } => "audit_foreign",
@@ -50,6 +51,7 @@ impl AuditError {
         }
     }
 
+    /// Returns what the user can do.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Foreign { .. } => "move it away, or set AGENT_ARTIFACT_DIR",

@@ -1,20 +1,20 @@
-//! Who was given which right: approvals, revocations, and changes that were made past both.
+//! Records of grants: approvals, revocations, and changes of the file of grants that `act` did not make.
 
 use super::{Audit, AuditError, Decision, Entry, Event, Head, Subject};
 
-/// Bytes of one name in a record; a longer one is told in parts.
+/// Maximum number of bytes of one name in a record. A longer name is split.
 const LONGEST: usize = 320;
 
-/// What one component is given.
+/// The grants of one component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
     pub subject: Subject,
-    /// In words, one for each capability: `repo.read`, `llm calls=32 tokens=1000000`; and where it holds, if not
-    /// everywhere in its own name: `replaces NAME`, `repository IDENTITY`.
+    /// One text for each capability: `repo.read`, `llm calls=32 tokens=1000000`; and the limits of the approval, if any:
+    /// `replaces NAME`, `repository IDENTITY`.
     pub words: Vec<String>,
-    /// Of these grants as JSON.
+    /// SHA-256 of these grants as JSON.
     pub effective_sha256: String,
-    /// The bytes that had the name before, if others had.
+    /// SHA-256 of the other component that had the name before, if there was one.
     pub before: Option<String>,
 }
 
@@ -29,19 +29,22 @@ impl Approval {
     }
 }
 
-/// The file of grants as somebody is about to act on it.
+/// The file of grants as a caller has read it, before it acts on it.
 #[derive(Debug, Clone, Copy)]
 pub struct GrantsSeen<'a> {
     pub path: &'a str,
-    /// Of the very bytes that were read; of no bytes where there is no file.
+    /// SHA-256 of the bytes that were read; [`NO_BYTES`] for a missing file.
     pub sha256: &'a str,
-    /// What is in force.
+    /// The approvals in force.
     pub approvals: &'a [Approval],
 }
 
 impl Audit {
-    /// Before the file of grants is written: without this record nothing is approved. `how` is `approved` or
-    /// `narrowed`, `sha256` of the file once it says so. Durable when it returns.
+    /// Records an approval before the file of grants is written, synced. `how` is `approved` or `narrowed`, and `sha256` is
+    /// the digest that the file will have.
+    ///
+    /// # Errors
+    /// The record cannot be written; the caller must not write the file then.
     pub fn approved(
         &self,
         approval: &Approval,
@@ -51,7 +54,10 @@ impl Audit {
         self.changed(approval.entry(Event::ComponentApproved).reason(how), sha256)
     }
 
-    /// The same for taking it back.
+    /// Records a revocation before the file of grants is written, synced.
+    ///
+    /// # Errors
+    /// The record cannot be written; the caller must not write the file then.
     pub fn revoked(&self, subject: &Subject, sha256: &str) -> Result<Head, AuditError> {
         let entry = Entry::new(Event::ComponentRevoked).subject(subject).decision(Decision::Deny);
         self.changed(entry, sha256)
@@ -64,10 +70,13 @@ impl Audit {
         Ok(head)
     }
 
-    /// Before anything acts on grants: a file that is not as an approval or a revocation left it was changed by
-    /// somebody else, and that is recorded once, with what it now gives. Answers whether it was.
+    /// Records, once, that the file of grants differs from what the last approval or revocation wrote, with the grants that
+    /// are now in force. Returns whether it differs. Call it before acting on grants.
+    ///
+    /// # Errors
+    /// The record cannot be written; the caller must not act on the grants then.
     pub fn grants_seen(&self, seen: &GrantsSeen<'_>) -> Result<bool, AuditError> {
-        let known = self.log.kept_grants()?;
+        let known = self.log.stored_grants()?;
         let nothing = known.is_none() && seen.approvals.is_empty();
         if known.as_deref() == Some(seen.sha256) || nothing {
             return Ok(false);
@@ -77,17 +86,21 @@ impl Audit {
             Some(_) if seen.sha256 == NO_BYTES => "gone",
             Some(_) => "changed_outside",
         };
-        self.restated(seen, reason, known.as_deref())?;
+        self.record_all(seen, reason, known.as_deref())?;
         Ok(true)
     }
 
-    /// What was recorded of a decision did not become the file, which still says this.
+    /// Records that the file of grants could not be written after its approval or revocation was recorded.
+    ///
+    /// # Errors
+    /// The record cannot be written.
     pub fn grants_not_written(&self, seen: &GrantsSeen<'_>) -> Result<(), AuditError> {
-        let known = self.log.kept_grants()?;
-        self.restated(seen, "not_written", known.as_deref())
+        let known = self.log.stored_grants()?;
+        self.record_all(seen, "not_written", known.as_deref())
     }
 
-    fn restated(
+    /// Records the change and every approval in force.
+    fn record_all(
         &self,
         seen: &GrantsSeen<'_>,
         reason: &str,
@@ -113,10 +126,10 @@ impl Audit {
     }
 }
 
-/// The digest of nothing: of a file that is not there, which grants as much as an empty one.
+/// SHA-256 of no bytes. It stands for a missing file, which grants as much as an empty one.
 pub const NO_BYTES: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// A long list is told in parts, so that none of it is only a digest.
+/// Splits a long list into several names, so that the record shows all of it instead of a digest.
 fn parts(word: &str) -> Vec<String> {
     let mut parts = vec![String::new()];
     for item in word.split_inclusive(',') {
@@ -132,7 +145,7 @@ fn parts(word: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::Place;
+    use super::super::testing::TempLog;
     use super::*;
 
     fn approval(name: &str, words: &[&str]) -> Approval {
@@ -141,15 +154,15 @@ mod tests {
         Approval { subject, words, effective_sha256: "e".to_owned(), before: None }
     }
 
-    fn told(place: &Place) -> Vec<(String, String)> {
-        let told = place.records().into_iter();
-        told.map(|record| (record.event, record.reason.unwrap_or_default())).collect()
+    fn events(temp: &TempLog) -> Vec<(String, String)> {
+        let records = temp.records().into_iter();
+        records.map(|record| (record.event, record.reason.unwrap_or_default())).collect()
     }
 
     // AUDIT-16
     #[test]
     fn every_change_past_a_decision_is_recorded_once_also_that_the_file_is_gone() {
-        let place = Place::new();
+        let place = TempLog::new();
         let audit = place.audit();
         let one = [approval("probe", &["repo.read"])];
         let seen = |sha256, approvals| GrantsSeen { path: "grants.toml", sha256, approvals };
@@ -168,7 +181,7 @@ mod tests {
             ("grants_changed", "changed_outside"),
             ("component_granted", ""),
         ];
-        assert_eq!(told(&place), wanted.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        assert_eq!(events(&place), wanted.map(|(a, b)| (a.to_owned(), b.to_owned())));
     }
 
     // AUDIT-9
@@ -176,7 +189,7 @@ mod tests {
     fn of_a_long_list_every_item_is_there() {
         let origins: Vec<_> = (0..64).map(|n| format!("\"https://api-{n}.example.com\"")).collect();
         let word = format!("http origins=[{}]", origins.join(","));
-        let place = Place::new();
+        let place = TempLog::new();
         place.audit().approved(&approval("probe", &[&word]), "approved", "aa").unwrap();
         let names = place.records()[0].names.join("\n");
         assert!(origins.iter().all(|origin| names.contains(origin)), "{names}");

@@ -1,4 +1,4 @@
-//! Checkpoints: what is remembered of the log outside of it, so that a log that was cut or written anew is found.
+//! Checkpoints: the head and the restarts of the log, stored outside of it, so that a log that was cut or rewritten is found.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ pub struct CheckpointError {
     pub full: bool,
 }
 
-/// Remembers the head of the log outside of it. The store of the host implements it.
+/// Stores the head of the log outside of it. The store of the host implements it.
 pub trait CheckpointStore: Send + Sync {
     /// Returns the last head that was stored.
     ///

@@ -1,6 +1,5 @@
-//! The archived logs, back to the first one: whether they still show what was before, and what the user has accepted that
-//! cannot be known any more. A gap is accepted exactly as it was when the user accepted it; whatever has changed since then
-//! is not accepted.
+//! Verifies the archived logs, back to the first one, and reads which gaps the user has accepted. A gap is accepted exactly as
+//! it was when the user accepted it: any later change of it is not accepted.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,13 +11,16 @@ use super::error::AuditError;
 use super::log::{LogFile, NAME};
 use super::record::{Decision, Entry, Event, NAMES, Record};
 use super::verify::{
-    Bad, Before, EarlierLog, History, ManifestFacts, Rest, UnknownRun, Verification, Verifier,
+    Bad, Before, EarlierLog, History, ManifestFacts, Pending, UnknownRun, Verification, Verifier,
 };
 
 /// Maximum number of logs that `act audit restart` can archive under a name each.
 const MAX_ARCHIVED: usize = 1000;
 
-/// The log in the directory `state`, which `path` names, and all those before it.
+/// Verifies the log in the directory `state`, which `path` names, and all archived logs before it.
+///
+/// # Errors
+/// A log cannot be read, or another process holds the lock of the current one for too long.
 pub fn verify_all(
     state: &Dir,
     path: &Path,
@@ -26,41 +28,41 @@ pub fn verify_all(
 ) -> Result<Verification, AuditError> {
     let log = path.join(NAME);
     read(&mut verifier, AuditReader::open(state, path)?, &log, None)?;
-    let Some((mut before, mut rest)) = verifier.before() else { return Ok(verifier.finish()) };
+    let Some((mut before, mut pending)) = verifier.before() else { return Ok(verifier.finish()) };
     let mut accepted = verifier.accepted();
     let mut found = verifier.finish();
     for _ in 0..MAX_ARCHIVED {
         let restart = before.restart;
-        let looked = look(state, path, before, rest)?;
-        rest = looked.rest;
-        accepted.after(looked.accepted);
-        // Whatever is accepted of a log, no manifest may say something else than what is there.
-        found.bad = found.bad.or_else(|| looked.disputes.into_iter().next());
-        found.runs_compared += looked.runs_compared;
-        found.asked_seq = found.asked_seq.or(looked.asked_seq);
-        // Where that log says nothing of what was before it, the store does.
-        let next = match (looked.before, &looked.log.missing) {
-            (None, Some(_)) => rest.before(restart),
+        let archived = verify_archived(state, path, before, pending)?;
+        pending = archived.pending;
+        accepted.add_earlier(archived.accepted);
+        // Even where a gap is accepted, no manifest may contradict the log that exists.
+        found.bad = found.bad.or_else(|| archived.disputes.into_iter().next());
+        found.runs_compared += archived.runs_compared;
+        found.asked_seq = found.asked_seq.or(archived.asked_seq);
+        // A missing log does not name the log before it, so the store is asked.
+        let next = match (archived.before, &archived.log.missing) {
+            (None, Some(_)) => pending.before(restart),
             (before, _) => before,
         };
-        found.earlier.push(looked.log);
+        found.earlier.push(archived.log);
         match next {
             Some(next) => before = next,
             None => break,
         }
     }
-    Ok(found.weigh(rest, &accepted))
+    Ok(found.conclude_history(pending, &accepted))
 }
 
 impl Verification {
-    /// With what nobody found: beside a gap it is unknown, else it is gone or was never there.
-    fn weigh(mut self, rest: Rest, accepted: &Accepted) -> Self {
+    /// Adds the facts that no log contains: with a gap they are unknown, otherwise a record is missing.
+    fn conclude_history(mut self, pending: Pending, accepted: &Accepted) -> Self {
         for log in &mut self.earlier {
             log.accepted_seq = accepted.log(log);
         }
         let gap = self.earlier.iter().any(|log| log.missing.is_some());
         let (headless, runs): (BTreeMap<_, _>, _) =
-            rest.runs.into_iter().partition(|(_, manifest)| manifest.head.is_none());
+            pending.runs.into_iter().partition(|(_, manifest)| manifest.head.is_none());
         let runs: BTreeMap<String, ManifestFacts> = runs;
         self.runs_without_head = headless.into_keys().collect();
         match runs.keys().next() {
@@ -86,11 +88,11 @@ impl Verification {
             (true, false) => History::Accepted,
             (true, true) => History::Missing,
         };
-        self.conclude(rest.asked.is_none())
+        self.conclude(pending.asked.is_none())
     }
 }
 
-/// To its end, or to record `last`.
+/// Verifies a log to its end, or to record `last`.
 fn read(
     verifier: &mut Verifier,
     mut reader: AuditReader,
@@ -98,7 +100,7 @@ fn read(
     last: Option<u64>,
 ) -> Result<(), AuditError> {
     while let Some(item) = reader.next_item().map_err(|error| AuditError::io(path, error))? {
-        let go_on = verifier.take(item, reader.line(), reader.offset());
+        let go_on = verifier.push(item, reader.line(), reader.offset());
         if !go_on || last.is_some_and(|last| verifier.at() >= last) {
             break;
         }
@@ -106,24 +108,29 @@ fn read(
     Ok(())
 }
 
-/// What one of them told.
-struct Looked {
+/// The result of one archived log.
+struct ArchivedLog {
     log: EarlierLog,
     before: Option<Before>,
-    /// What is still to be found.
-    rest: Rest,
+    /// The facts that this log does not contain.
+    pending: Pending,
     accepted: Accepted,
-    /// Manifests that say something else than it.
+    /// Manifests that disagree with this log.
     disputes: Vec<Bad>,
     runs_compared: u64,
     asked_seq: Option<u64>,
 }
 
-/// Why one of them does not tell what was before: a stable word, and more for people.
+/// Why an archived log counts as missing: a stable word, and a text for people.
 type Missing = (&'static str, String);
 
-/// One of them: the very file that was set aside, sound in itself up to what the store remembered then.
-fn look(state: &Dir, path: &Path, before: Before, rest: Rest) -> Result<Looked, AuditError> {
+/// Verifies one archived log: it has to be the file that was archived, and sound up to the head that the store had then.
+fn verify_archived(
+    state: &Dir,
+    path: &Path,
+    before: Before,
+    pending: Pending,
+) -> Result<ArchivedLog, AuditError> {
     let seq = before.head.as_ref().map_or(0, |head| head.seq);
     let mut log = EarlierLog {
         name: before.name.clone(),
@@ -144,28 +151,38 @@ fn look(state: &Dir, path: &Path, before: Before, rest: Rest) -> Result<Looked, 
             let accepted = Accepted::default();
             let (before, runs_compared, asked_seq) = (None, 0, None);
             let disputes = vec![];
-            return Ok(Looked { log, before, rest, accepted, disputes, runs_compared, asked_seq });
+            return Ok(ArchivedLog {
+                log,
+                before,
+                pending,
+                accepted,
+                disputes,
+                runs_compared,
+                asked_seq,
+            });
         }
     };
-    // What stands behind that head may be the very reason why it was set aside.
+    // The lines after that head are not judged: they may be the reason why the log was archived.
     let last = before.head.as_ref().map(|head| head.seq);
-    let mut verifier =
-        Verifier::new(before.head, rest.runs, rest.asked).restarted(rest.restarts).archived();
+    let mut verifier = Verifier::new(before.head, pending.runs, pending.asked)
+        .restarted(pending.restarts)
+        .archived();
     read(&mut verifier, AuditReader::of(file, u64::MAX), &path, last)?;
-    let (mut accepted, next, rest) = (verifier.accepted(), verifier.begun(), verifier.rest());
+    let (mut accepted, next, pending) = (verifier.accepted(), verifier.begun(), verifier.pending());
     let disputes = verifier.disputes();
-    let told = verifier.finish();
-    if let Some(bad) = &told.bad {
+    let found = verifier.finish();
+    if let Some(bad) = &found.bad {
         log.reason = Some("broken".to_owned());
-        log.missing = Some(format!("its record {} is not what it was: {}", bad.seq, bad.why));
-        // Whoever changed it would have accepted much.
+        log.missing = Some(format!("its record {} was changed: {}", bad.seq, bad.why));
+        // The one who changed the log could have added acceptances as well.
         accepted = Accepted::default();
     }
-    (log.records, log.head) = (told.records, told.head);
-    let (runs_compared, asked_seq) = (told.runs_compared, told.asked_seq);
-    Ok(Looked { log, before: next, rest, accepted, disputes, runs_compared, asked_seq })
+    (log.records, log.head) = (found.records, found.head);
+    let (runs_compared, asked_seq) = (found.runs_compared, found.asked_seq);
+    Ok(ArchivedLog { log, before: next, pending, accepted, disputes, runs_compared, asked_seq })
 }
 
+/// Opens an archived log, and sets its digest in `log`.
 fn open(
     state: &Dir,
     path: &Path,
@@ -174,26 +191,30 @@ fn open(
 ) -> Result<Result<LogFile, Missing>, AuditError> {
     let missing = |reason: &'static str, why: &str| Ok(Err((reason, why.to_owned())));
     if before.gone {
-        return missing("gone", "there was no log any more");
+        return missing("gone", "there was no log to archive");
     }
     let Some(sha256) = &before.sha256 else {
-        return missing("no_log", "what was set aside was no log");
+        return missing("no_log", "the archived file was not a log");
     };
     if !is_ours(&before.name) {
-        return missing("no_name", "it is no name of ours");
+        return missing("no_name", "its name is not one that act gives");
     }
     let file = match LogFile::archived(state, &before.name, path) {
         Ok(Some(file)) => file,
-        Ok(None) => return missing("absent", "it is not there"),
+        Ok(None) => return missing("absent", "the file does not exist"),
         Err(error) => return missing("foreign", &error.to_string()),
     };
     let found = file.sha256(path)?;
     let same = found == *sha256;
     log.sha256 = Some(found);
-    if same { Ok(Ok(file)) } else { missing("changed", "it is not what was set aside") }
+    if same {
+        Ok(Ok(file))
+    } else {
+        missing("changed", "the file differs from the one that was archived")
+    }
 }
 
-/// `audit.N.jsonl`, and no way out of the directory.
+/// Returns whether a name is `audit.N.jsonl`, which cannot lead out of the directory.
 fn is_ours(name: &str) -> bool {
     let number = name.strip_prefix("audit.").and_then(|rest| rest.strip_suffix(".jsonl"));
     number.is_some_and(|number| !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit()))
@@ -202,68 +223,69 @@ fn is_ours(name: &str) -> bool {
 /// Maximum number of accepted gaps to remember, so that a log full of them cannot exhaust memory.
 const MAX_ACCEPTED: usize = 100_000;
 
-/// Found in the records that are in their place; the latest word counts.
+/// The acceptances in records that are in their place. The latest one for each log and run is in force.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Accepted {
     /// By the number of the record with which the next log begins.
-    logs: BTreeMap<u64, Word>,
-    /// What was said and the number, by run.
+    logs: BTreeMap<u64, AcceptedLog>,
+    /// The fingerprint of the manifest and the number of the record, by run.
     runs: BTreeMap<String, (String, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Word {
+struct AcceptedLog {
     reason: String,
     sha256: Option<String>,
     seq: u64,
 }
 
 impl Accepted {
-    pub(super) fn take(&mut self, record: &Record) {
+    /// Adds the acceptances of a record.
+    pub(super) fn add(&mut self, record: &Record) {
         if record.event != Event::GapAccepted.as_str()
             || self.logs.len() + self.runs.len() > MAX_ACCEPTED
         {
             return;
         }
         if let Some(restart) = record.counts.get("restart") {
-            let word = Word {
+            let accepted = AcceptedLog {
                 reason: record.reason.clone().unwrap_or_default(),
                 sha256: record.digests.get("found").cloned(),
                 seq: record.seq,
             };
-            self.logs.insert(*restart, word);
+            self.logs.insert(*restart, accepted);
         }
-        for (run, said) in record.names.iter().filter_map(|name| name.split_once(' ')) {
-            self.runs.insert(run.to_owned(), (said.to_owned(), record.seq));
-        }
-    }
-
-    /// With what an earlier log says; ours is the later word.
-    pub(super) fn after(&mut self, earlier: Self) {
-        for (restart, word) in earlier.logs {
-            self.logs.entry(restart).or_insert(word);
-        }
-        for (run, word) in earlier.runs {
-            self.runs.entry(run).or_insert(word);
+        for (run, fingerprint) in record.names.iter().filter_map(|name| name.split_once(' ')) {
+            self.runs.insert(run.to_owned(), (fingerprint.to_owned(), record.seq));
         }
     }
 
-    /// The record by which this very state of a missing log was accepted.
+    /// Adds the acceptances of an earlier log, where this one has none.
+    pub(super) fn add_earlier(&mut self, earlier: Self) {
+        for (restart, accepted) in earlier.logs {
+            self.logs.entry(restart).or_insert(accepted);
+        }
+        for (run, accepted) in earlier.runs {
+            self.runs.entry(run).or_insert(accepted);
+        }
+    }
+
+    /// Returns the number of the record that accepted this state of a missing log.
     pub(super) fn log(&self, log: &EarlierLog) -> Option<u64> {
-        let word = self.logs.get(&log.restart)?;
-        let same = Some(&word.reason) == log.reason.as_ref() && word.sha256 == log.sha256;
-        same.then_some(word.seq)
+        let accepted = self.logs.get(&log.restart)?;
+        let same = Some(&accepted.reason) == log.reason.as_ref() && accepted.sha256 == log.sha256;
+        same.then_some(accepted.seq)
     }
 
-    /// The same of an unknown run, whose manifest was this one.
+    /// Returns the number of the record that accepted an unknown run with this manifest.
     pub(super) fn run(&self, run: &UnknownRun) -> Option<u64> {
         let (known, seq) = self.runs.get(&run.run_id)?;
-        (*known == said(run)).then_some(*seq)
+        (*known == fingerprint(run)).then_some(*seq)
     }
 }
 
 impl Verification {
-    /// What has to be recorded for it to be accepted: everything that is missing or unknown and was not yet.
+    /// Returns the entries that accept every log that is missing and every run that is unknown, unless they are accepted.
     pub fn to_accept(&self) -> Vec<Entry> {
         let logs = self.earlier.iter().filter(|log| log.is_open()).map(of_log);
         let runs: Vec<_> =
@@ -291,10 +313,10 @@ fn of_runs(runs: &[&UnknownRun]) -> Entry {
     Entry::new(Event::GapAccepted)
         .decision(Decision::Allow)
         .reason("runs_unknown")
-        .names(runs.iter().map(|run| format!("{} {}", run.run_id, said(run))))
+        .names(runs.iter().map(|run| format!("{} {}", run.run_id, fingerprint(run))))
 }
 
-/// By which its manifest is known again.
-fn said(run: &UnknownRun) -> String {
+/// Identifies the manifest of a run.
+fn fingerprint(run: &UnknownRun) -> String {
     format!("{} {}", run.head, run.sha256)
 }

@@ -4,10 +4,10 @@
 //! the result; that nothing goes on while a record cannot be written; and that a record which was changed, removed or
 //! added later is found. Every crate above may append; only the program itself verifies, restarts and prints the log.
 //!
-//! - [`Audit::append`] and [`Audit::settle`] write; [`Entry`] is what a caller has to say.
+//! - [`Audit::append`] and [`Audit::settle`] write; [`Entry`] is the content of a record.
 //! - [`AuditReader`] reads the log from its beginning.
 //! - [`verify_all`] judges the log and all logs that were archived before it.
-//! - [`CheckpointStore`] is what the caller remembers outside of the log, so that a cut log is found.
+//! - [`CheckpointStore`] stores the head outside of the log, so that a cut log is found.
 //!
 //! In the source, `record` is one line of the log, `chain` links lines by their hashes, `log` appends under a lock that
 //! holds between processes, `verify` judges one log, and `history` the archived ones.
@@ -76,8 +76,8 @@ pub struct Audit {
 }
 
 impl Audit {
-    /// Returns the log in the directory `state`, which `path` names in messages. `checkpoints` remembers its head
-    /// outside of the log.
+    /// Returns the log in the directory `state`, which `path` names in messages. `checkpoints` stores its head outside
+    /// of the log.
     pub fn new(
         state: Dir,
         path: &Path,
@@ -103,6 +103,7 @@ impl Audit {
         Self { repo: Some(Arc::new(repo)), ..self.clone() }
     }
 
+    /// Returns the path of the log.
     pub fn path(&self) -> PathBuf {
         self.log.path().to_owned()
     }

@@ -1,5 +1,5 @@
-//! The log as a file, and appending to it. The file is reached by handle, never through a link, and belongs to its owner
-//! alone. One process appends at a time, at the end that the file has then.
+//! Appends to the log file. The file is opened by handle, never through a link, and belongs to its owner alone. A lock lets
+//! one process append at a time, at the end that the file has then.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags, fdatasync, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::chain::{GENESIS, Line, MAX_LINE, Tail, TailError, judge, last_seq, seal, tail};
+use super::chain::{GENESIS, Item, MAX_LINE, Tail, TailError, judge, last_seq, seal, tail};
 use super::error::AuditError;
 use super::head::{CheckpointStore, Head};
 use super::record::{Entry, Event, Record};
@@ -29,9 +29,10 @@ use super::record::{Entry, Event, Record};
 pub const NAME: &str = "audit.jsonl";
 /// Maximum wait for the lock. Appending takes less than a millisecond, so a process that holds it longer has stopped.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);
-/// What every record of every version begins with.
+/// The beginning of every record of every version.
 const BEGINNING: &str = r#"{"v":"#;
 
+/// An open log.
 #[derive(Debug)]
 pub(super) struct LogFile {
     pub(super) file: File,
@@ -107,6 +108,7 @@ impl LogFile {
         Ok(Some(found))
     }
 
+    /// Refuses a file that does not begin with a record of this version.
     fn begins_as_ours(&self, path: &Path) -> Result<(), AuditError> {
         let mut first = [0; 16];
         let mut read = 0;
@@ -118,7 +120,7 @@ impl LogFile {
                 Err(error) => return Err(AuditError::io(path, error)),
             }
         }
-        // A first line that was torn is short.
+        // A torn first line is short.
         let first = first.get(..read).unwrap_or_default().split(|byte| *byte == b'\n').next();
         let first = first.unwrap_or_default();
         let known = BEGINNING.len().min(first.len());
@@ -126,7 +128,7 @@ impl LogFile {
             let what = "a file of something else".to_owned();
             return Err(AuditError::Foreign { path: path.to_owned(), what });
         }
-        // `{"v":1,` and nothing else, as far as it is written.
+        // The first line begins with `{"v":1,`, or with a part of it.
         match first.get(BEGINNING.len()..BEGINNING.len() + 2) {
             None | Some(b"1,") => Ok(()),
             Some(_) => Err(AuditError::Future { path: path.to_owned() }),
@@ -137,7 +139,7 @@ impl LogFile {
         Ok(self.file.metadata().map_err(|error| AuditError::io(path, error))?.len())
     }
 
-    /// Whether the name of the log still means this file.
+    /// Returns whether the name of the log still belongs to this file.
     pub(super) fn is_named(&self, state: &Dir) -> bool {
         state.stat(NAME).is_ok_and(|named| Identity::of_stat(&named) == self.identity)
     }
@@ -158,8 +160,8 @@ impl LogFile {
         let read = self.file.read_at(&mut bytes, 0).ok()?;
         let line = bytes.get(..read)?.split(|byte| *byte == b'\n').next()?;
         match judge(line) {
-            Line::Record(record) => Some(*record),
-            Line::Torn | Line::Bad(_) => None,
+            Item::Record(record) => Some(*record),
+            Item::Torn(_) | Item::Bad(_) => None,
         }
     }
 
@@ -171,8 +173,8 @@ impl LogFile {
         let line = bytes.strip_suffix(b"\n")?;
         let line = line.rsplit(|byte| *byte == b'\n').next()?;
         match judge(line) {
-            Line::Record(record) => Some(*record),
-            Line::Torn | Line::Bad(_) => None,
+            Item::Record(record) => Some(*record),
+            Item::Torn(_) | Item::Bad(_) => None,
         }
     }
 }
@@ -181,7 +183,7 @@ pub(super) struct Locked<'a>(&'a File);
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // The file is closed with the process in any case.
+        // A failure is ignored: the end of the process releases the lock in any case.
         let _ = lock::unlock(self.0);
     }
 }
@@ -283,7 +285,7 @@ impl Log {
         })
     }
 
-    pub(super) fn kept_grants(&self) -> Result<Option<String>, AuditError> {
+    pub(super) fn stored_grants(&self) -> Result<Option<String>, AuditError> {
         self.checkpoints.grants().map_err(|reason| {
             AuditError::checkpoint(&self.path, "the last known grants cannot be looked up", &reason)
         })
@@ -300,7 +302,7 @@ impl Log {
         let Open { file, tail: known, waiting, lost, reserved, .. } = open;
         if file.as_ref().is_none_or(|file| !file.is_named(&self.state)) {
             let opened = LogFile::open(&self.state, &self.path)?;
-            self.agrees(&opened, known.as_ref().and_then(head_of))?;
+            self.check_heads(&opened, known.as_ref().and_then(head_of))?;
             (*known, *reserved) = (None, 0);
             *file = Some(opened);
         }
@@ -308,14 +310,14 @@ impl Log {
         if waiting.is_empty() && known.is_some() {
             return Ok(());
         }
-        let _turn = file.lock(&self.path, false)?;
+        let _lock = file.lock(&self.path, false)?;
         if !file.is_named(&self.state) {
-            // The log was archived while this call waited for the lock.
+            // Another process archived the log while this call waited for the lock.
             return Err(AuditError::Busy { path: self.path.clone() });
         }
         let size = file.size(&self.path)?;
         if known.as_ref().is_some_and(|tail| size < tail.size) {
-            self.agrees(file, known.as_ref().and_then(head_of))?;
+            self.check_heads(file, known.as_ref().and_then(head_of))?;
         }
         let mut at = match known.take().filter(|tail| tail.size == size && tail.torn.is_none()) {
             Some(tail) => tail,
@@ -347,7 +349,7 @@ impl Log {
         }
         if count > 0 {
             if let Err(error) = write(&file.file, text.as_bytes()) {
-                // Nobody needs to find the half of it; what stays is recovered by the next one.
+                // Removes the incomplete record. If that fails, the next append records it as torn.
                 let _ = file.file.set_len(size);
                 if at.torn.is_some() {
                     waiting.pop_front();
@@ -382,7 +384,7 @@ impl Log {
     }
 
     /// Refuses a log that was cut or written anew since its head was stored.
-    fn agrees(&self, file: &LogFile, known: Option<Head>) -> Result<(), AuditError> {
+    fn check_heads(&self, file: &LogFile, known: Option<Head>) -> Result<(), AuditError> {
         let kept = self.checkpoints.head().map_err(|reason| {
             AuditError::checkpoint(&self.path, "its head cannot be looked up", &reason)
         })?;
@@ -390,13 +392,13 @@ impl Log {
             AuditError::checkpoint(&self.path, "its beginnings cannot be looked up", &reason)
         })?;
         for head in kept.into_iter().chain(known) {
-            let there = |record: Record| (record.seq, &record.hash) == (head.seq, &head.hash);
-            // `restart` began the log after that; a record that only claims so is not in the store.
+            let is_head = |record: Record| (record.seq, &record.hash) == (head.seq, &head.hash);
+            // `restart` began this log after that head. The store has the first record of every such log.
             let begun = |first: Record| {
                 first.seq > head.seq
                     && restarts.get(&first.seq).is_some_and(|known| known.hash == first.hash)
             };
-            if !file.ending_at(head.end).is_some_and(there) && !file.first().is_some_and(begun) {
+            if !file.ending_at(head.end).is_some_and(is_head) && !file.first().is_some_and(begun) {
                 return Err(AuditError::Cut { path: self.path.clone(), seq: head.seq });
             }
         }
@@ -412,7 +414,7 @@ impl Log {
             return Ok(());
         }
         match fallocate(&file.file, FallocateFlags::KEEP_SIZE, tail.size, RESERVE) {
-            // Not every file system can; then the record itself has to show it.
+            // Some file systems cannot reserve. Appending the record fails there when the disk is full.
             Ok(()) | Err(Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL) => {
                 open.reserved = tail.size + RESERVE;
                 Ok(())
@@ -430,9 +432,9 @@ impl Log {
     pub(super) fn restart(&self) -> Result<Option<String>, AuditError> {
         let io = |error: io::Error| AuditError::io(&self.path, error);
         let open = &mut *self.open();
-        // One restart at a time; a process that appends meanwhile sees that the name means another file.
-        let turn = self.state.reopen().map_err(io)?;
-        if !lock::wait(&turn, Kind::Exclusive, LONGEST_WAIT).map_err(io)? {
+        // One restart at a time. A process that appends meanwhile finds that the name belongs to another file.
+        let handle = self.state.reopen().map_err(io)?;
+        if !lock::wait(&handle, Kind::Exclusive, LONGEST_WAIT).map_err(io)? {
             return Err(AuditError::Busy { path: self.path.clone() });
         }
         let kept = self.checkpoints.head().map_err(|reason| {
@@ -444,7 +446,7 @@ impl Log {
         };
         let last = last_seq(&self.state, &self.path);
         let sha256 = match &archived {
-            Some(archived) => self.set_aside(archived)?,
+            Some(archived) => self.archive(archived)?,
             None => None,
         };
         let file = LogFile::open(&self.state, &self.path)?;
@@ -474,12 +476,12 @@ impl Log {
     }
 
     /// Renames the log, and returns the digest of the archived file, or `None` when it was not a log.
-    fn set_aside(&self, archived: &str) -> Result<Option<String>, AuditError> {
+    fn archive(&self, archived: &str) -> Result<Option<String>, AuditError> {
         let old = LogFile::existing(&self.state, &self.path).ok().flatten();
-        let turn = old.as_ref().map(|old| old.lock(&self.path, false)).transpose()?;
+        let lock = old.as_ref().map(|old| old.lock(&self.path, false)).transpose()?;
         self.state.rename(NAME, archived).map_err(|error| AuditError::io(&self.path, error))?;
         let sha256 = old.as_ref().map(|old| old.sha256(&self.path)).transpose();
-        drop(turn);
+        drop(lock);
         sha256
     }
 
@@ -491,7 +493,7 @@ impl Log {
         })?;
         let lines = restarts.into_values().filter_map(|beginning| beginning.line);
         let name = |line: String| match judge(line.trim_end().as_bytes()) {
-            Line::Record(record) => record.object,
+            Item::Record(record) => record.object,
             _ => None,
         };
         Ok(lines.filter_map(name).collect())
@@ -502,7 +504,7 @@ impl Log {
         let free = names
             .filter(|name| !taken.contains(name))
             .find(|name| self.state.contains(&**name).is_ok_and(|taken| !taken));
-        let none = || io::Error::other("too many logs were set aside; move some of them away");
+        let none = || io::Error::other("too many logs were archived; move some of them away");
         free.ok_or_else(|| AuditError::io(&self.path, none()))
     }
 }

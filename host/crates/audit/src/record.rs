@@ -1,5 +1,5 @@
-//! A record as it stands in the log (plain data, one line of JSON), the entry that becomes one, and what happens to the
-//! text of others on its way into it.
+//! A record, which is one line of the log, and the entry from which it is made. Foreign text in it is shortened, redacted and
+//! made harmless.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use act_core::secret::Secrets;
 use act_fs::Sha256;
 use serde::{Deserialize, Serialize};
 
-/// Raised when a field stops meaning what it meant; new fields and events do not raise it.
+/// The version of the format. It changes when the meaning of a field changes, not for new fields and events.
 pub(super) const VERSION: u32 = 1;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -101,14 +101,15 @@ impl Decision {
     }
 }
 
-/// Maximum number of bytes of a path or another object, and of one name or a reason: long enough for paths of this
-/// world, short enough that no component fills the disk with one record.
+/// Maximum number of bytes of a path or another object. It is long enough for real paths, and so short that a component
+/// cannot fill the disk with one record.
 const MAX_OBJECT: usize = 1024;
+/// Maximum number of bytes of a name or a reason.
 const MAX_NAME: usize = 384;
-/// Names in one record; the count beside them says how many there were.
+/// Maximum number of names in a record. A count beside them is their number before.
 pub(super) const NAMES: usize = 64;
 
-/// What happened; the words of `specs/audit.md`.
+/// The kind of a record, in the words of `specs/audit.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     TaskStarted,
@@ -170,13 +171,14 @@ impl Event {
     }
 }
 
-/// Of the moment in which it was made.
+/// A record without its number and hash. Its time is the moment when the entry was made.
 #[derive(Debug, Clone)]
 pub struct Entry {
     record: Record,
 }
 
 impl Entry {
+    /// Starts an entry with the time, the user and the process of now.
     pub fn new(event: Event) -> Self {
         let record = Record {
             v: VERSION,
@@ -228,7 +230,7 @@ impl Entry {
         self
     }
 
-    /// The digest of the capabilities in force.
+    /// Sets the digest of the capabilities in force.
     #[must_use]
     pub fn effective(mut self, sha256: &str) -> Self {
         self.record.effective_sha256 = Some(sha256.to_owned());
@@ -241,7 +243,7 @@ impl Entry {
         self
     }
 
-    /// Left out when there is none.
+    /// Adds a digest, or nothing for `None`.
     #[must_use]
     pub fn digest(mut self, what: &str, sha256: Option<&str>) -> Self {
         if let Some(sha256) = sha256 {
@@ -256,16 +258,17 @@ impl Entry {
         self
     }
 
+    /// Sets the task and the repository.
     pub(super) fn bound(mut self, task: Option<&str>, repo: Option<&RepoIdentity>) -> Self {
         self.record.task = task.map(str::to_owned);
         self.record.repo = repo.cloned();
         self
     }
 
-    /// Ready for the chain: bounded, without keys, inert.
+    /// Returns the record with its texts shortened, without keys and without hidden characters.
     pub(super) fn into_record(self, boot_id: &str, secrets: &Secrets) -> Record {
         let mut record = self.record;
-        let clean = |text: &str, most| inert(&secrets.redact(text), most);
+        let clean = |text: &str, most| sanitize(&secrets.redact(text), most);
         record.boot_id = boot_id.to_owned();
         record.object = record.object.map(|object| clean(&object, MAX_OBJECT));
         record.reason = record.reason.map(|reason| clean(&reason, MAX_NAME));
@@ -279,8 +282,9 @@ impl Entry {
     }
 }
 
-/// At most about `most` bytes. What is cut ends with the beginning of the whole's digest.
-pub(super) fn inert(text: &str, most: usize) -> String {
+/// Escapes hidden characters and shortens a text to about `most` bytes. A shortened text ends with the beginning of the
+/// digest of the whole text.
+pub(super) fn sanitize(text: &str, most: usize) -> String {
     let mut out = String::with_capacity(text.len().min(most));
     for c in text.chars() {
         if out.len() + 12 > most {
@@ -304,10 +308,10 @@ mod tests {
     // AUDIT-6
     #[test]
     fn a_name_is_short_and_nothing_in_it_acts_on_a_terminal() {
-        assert_eq!(inert("src/ä.rs", 100), "src/ä.rs");
-        assert_eq!(inert("a\u{1b}[2J\n\u{202e}", 100), r"a\u{1b}[2J\u{a}\u{202e}");
-        let long = inert(&"x".repeat(5000), 1000);
+        assert_eq!(sanitize("src/ä.rs", 100), "src/ä.rs");
+        assert_eq!(sanitize("a\u{1b}[2J\n\u{202e}", 100), r"a\u{1b}[2J\u{a}\u{202e}");
+        let long = sanitize(&"x".repeat(5000), 1000);
         assert!(long.len() < 1020 && long.contains("…#"), "{long}");
-        assert_ne!(long, inert(&"x".repeat(5001), 1000), "told apart");
+        assert_ne!(long, sanitize(&"x".repeat(5001), 1000), "told apart");
     }
 }

@@ -53,12 +53,12 @@ impl CheckpointStore for Memory {
     }
 }
 
-pub(super) struct Place {
+pub(super) struct TempLog {
     pub(super) dir: tempfile::TempDir,
     pub(super) keeper: Arc<Memory>,
 }
 
-impl Place {
+impl TempLog {
     pub(super) fn new() -> Self {
         Self { dir: tempfile::tempdir().unwrap(), keeper: Arc::default() }
     }

@@ -1,5 +1,5 @@
-//! Verifying a log (pure): every record is in its place and unchanged, and the heads that the store and the manifests of
-//! runs remember are found where they say.
+//! Verifies a log (pure): every record is in its place and unchanged, and the log contains the heads that the store and the
+//! manifests of runs state.
 
 #[cfg(test)]
 mod tests;
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::chain::{GENESIS, Item, Line, Torn, judge};
+use super::chain::{GENESIS, Item, Torn, judge};
 use super::head::{Head, Restart};
 use super::history::Accepted;
 use super::record::{Event, Record};
@@ -49,7 +49,7 @@ pub struct Verification {
 }
 
 impl Verification {
-    /// From all the others, whether everything is in order; `found`: what was asked for stands somewhere.
+    /// Sets `ok` from all other fields. `found` means that the hash that was asked for was found, or none was asked for.
     pub(super) fn conclude(mut self, found: bool) -> Self {
         self.ok = self.bad.is_none()
             && self.history != History::Missing
@@ -140,25 +140,26 @@ pub struct UnknownRun {
     pub accepted_seq: Option<u64>,
 }
 
-/// What a manifest says.
+/// The facts in the manifest of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFacts {
-    /// The hash of the record of its run's end; none where it names none, or cannot be read.
+    /// The hash of the audit record of the run's end; `None` when the manifest names none or cannot be read.
     pub head: Option<String>,
-    /// Of the rest of it; not compared with a record that holds none.
+    /// Digest of the rest of the manifest. It is not compared with a record that has no such digest.
     pub sha256: String,
-    /// The hash that the store remembers of the record of its run's end; none of a time when it kept none.
+    /// The store's hash of the record of the run's end; `None` for a run of a version that stored none.
     pub stored: Option<String>,
 }
 
-/// What the first record of a log says about the one before it.
+/// The facts about the archived log before this one, from the first record of this one.
 #[derive(Debug)]
 pub(super) struct Before {
-    /// Its own number.
+    /// Number of that first record.
     pub(super) restart: u64,
     pub(super) name: String,
+    /// There was no file to archive.
     pub(super) gone: bool,
-    /// Of the file as it was set aside.
+    /// SHA-256 of the archived file.
     pub(super) sha256: Option<String>,
     pub(super) head: Option<Head>,
 }
@@ -177,43 +178,44 @@ impl Before {
     }
 }
 
-/// What is looked for in one log after the other until it is found.
+/// The runs and hashes that were not found yet. They are searched in one log after the other.
 #[derive(Debug)]
-pub(super) struct Rest {
+pub(super) struct Pending {
     pub(super) runs: BTreeMap<String, ManifestFacts>,
     pub(super) asked: Option<String>,
     pub(super) restarts: BTreeMap<u64, Restart>,
 }
 
-impl Rest {
-    /// What the store remembers of the last beginning before this one.
+impl Pending {
+    /// Returns the store's facts about the last restart before this one.
     pub(super) fn before(&self, restart: u64) -> Option<Before> {
         let (_, Restart { hash, line }) = self.restarts.range(..restart).next_back()?;
         match judge(line.as_ref()?.trim_end().as_bytes()) {
-            Line::Record(record) if record.hash == *hash => Some(Before::of(&record)),
+            Item::Record(record) if record.hash == *hash => Some(Before::of(&record)),
             _ => None,
         }
     }
 }
 
-/// Goes over a log once; holds nothing of what it has seen but its end.
+/// Verifies a log in one pass, in constant memory.
 #[derive(Debug)]
 pub struct Verifier {
     records: u64,
     first: Option<u64>,
-    /// Of the next record; 1 before the first.
+    /// Number of the next record; 1 before the first.
     next: u64,
     prev: String,
     bad: Option<Bad>,
     begun: Option<Box<Record>>,
     restarts: BTreeMap<u64, Restart>,
     accepted: Accepted,
-    /// Manifests that disagree with a log that was set aside: no fault of that log.
+    /// Manifests that disagree with an archived log, which is then not at fault; `None` for the current log.
     disputes: Option<Vec<Bad>>,
     recovered: u64,
-    junk: Vec<u8>,
+    /// The lines since the last record that have no seal.
+    torn: Vec<u8>,
     store: Option<Head>,
-    /// Of manifests, by run, as long as they were not compared.
+    /// The manifests that were not compared yet, by run.
     runs: BTreeMap<String, ManifestFacts>,
     compared: u64,
     asked: Option<String>,
@@ -222,7 +224,8 @@ pub struct Verifier {
 }
 
 impl Verifier {
-    /// `runs`: what their manifests say. `asked`: a hash that must be one of the log's.
+    /// Starts a verification. `store` is the head in the store, `runs` are the facts of manifests by run, and `asked` is a
+    /// hash that a record of the log must have.
     pub fn new(
         store: Option<Head>,
         runs: BTreeMap<String, ManifestFacts>,
@@ -239,7 +242,7 @@ impl Verifier {
             accepted: Accepted::default(),
             disputes: None,
             recovered: 0,
-            junk: vec![],
+            torn: vec![],
             store,
             runs,
             compared: 0,
@@ -249,13 +252,13 @@ impl Verifier {
         }
     }
 
-    /// The records with which a log may begin anew, by their numbers.
+    /// Sets the records with which `act audit restart` began a log, by their numbers.
     #[must_use]
     pub fn restarted(self, restarts: BTreeMap<u64, Restart>) -> Self {
         Self { restarts, ..self }
     }
 
-    /// Of one that was set aside.
+    /// Verifies an archived log.
     pub(super) fn archived(self) -> Self {
         Self { disputes: Some(vec![]), ..self }
     }
@@ -264,22 +267,21 @@ impl Verifier {
         self.disputes.take().unwrap_or_default()
     }
 
-    /// Whether to go on: after the first bad record nothing can be said of the others. `end`: bytes up to the
-    /// end of the line.
-    pub fn take(&mut self, item: Item, line: u64, end: u64) -> bool {
+    /// Verifies the next line. `end` is the number of bytes up to its end. Returns false after the first bad record, because
+    /// the records after it cannot be judged.
+    pub fn push(&mut self, item: Item, line: u64, end: u64) -> bool {
         match item {
-            Item::Torn(bytes) => self.junk.extend_from_slice(&bytes),
+            Item::Torn(bytes) => self.torn.extend_from_slice(&bytes),
             Item::Bad(why) => self.fail(line, why),
             Item::Record(record) => self.record(&record, line, end),
         }
-        // More than a stopped writer can leave.
-        if self.junk.len() > MOST_JUNK {
-            self.fail(line, "what stands there is no record");
+        if self.torn.len() > MAX_TORN {
+            self.fail(line, "it is not a record");
         }
         self.bad.is_none()
     }
 
-    /// Number of the last record that is in its place.
+    /// Returns the number of the last record that is in its place.
     pub(super) fn at(&self) -> u64 {
         self.head.as_ref().map_or(0, |head| head.seq)
     }
@@ -290,12 +292,12 @@ impl Verifier {
 
     fn record(&mut self, record: &Record, line: u64, end: u64) {
         let begins_anew = self.first.is_none()
-            && self.junk.is_empty()
+            && self.torn.is_empty()
             && record.event == Event::ChainRestarted.as_str();
         if begins_anew {
             let known = self.restarts.get(&record.seq);
             if known.is_none_or(|known| known.hash != record.hash) {
-                let why = "it begins anew, and the store remembers no such beginning";
+                let why = "it begins a new log, and the store has no such restart";
                 return self.fail(line, why);
             }
             self.begun = Some(Box::new(record.clone()));
@@ -305,18 +307,18 @@ impl Verifier {
         } else if record.prev != self.prev {
             return self.fail(line, "it does not follow the record before it");
         }
-        if let Some(torn) = Torn::of(&std::mem::take(&mut self.junk)) {
+        if let Some(torn) = Torn::of(&std::mem::take(&mut self.torn)) {
             let known = record.event == Event::LogRecovered.as_str()
                 && record.counts.get("bytes") == Some(&torn.bytes)
                 && record.digests.get("torn") == Some(&torn.sha256);
             if !known {
-                return self.fail(line, "before it stands a line that is no record");
+                return self.fail(line, "the line before it is not a record");
             }
             self.recovered += 1;
         }
         self.compare(record, line);
         if self.bad.is_none() {
-            self.accepted.take(record);
+            self.accepted.add(record);
             self.first.get_or_insert(record.seq);
             (self.records, self.next) = (self.records + 1, record.seq.saturating_add(1));
             self.prev.clone_from(&record.hash);
@@ -324,11 +326,11 @@ impl Verifier {
         }
     }
 
-    /// With what others remember.
+    /// Compares a record with the store, the hash that was asked for, and the manifest of its run.
     fn compare(&mut self, record: &Record, line: u64) {
         let differs = |head: &Head| head.seq == record.seq && head.hash != record.hash;
         if self.store.as_ref().is_some_and(differs) {
-            self.fail(line, "the store remembers another one");
+            self.fail(line, "the store has another record of this number");
         }
         if self.asked.as_ref() == Some(&record.hash) {
             self.asked_seq = Some(record.seq);
@@ -340,12 +342,12 @@ impl Verifier {
         }
     }
 
-    /// Of a run, with what the store and its manifest say.
+    /// Compares the record of the end of a run with the store and the run's manifest.
     fn compare_end(&mut self, record: &Record, run_id: &str, line: u64) {
         let Some(manifest) = self.runs.get(run_id) else { return };
         if manifest.stored.as_ref().is_some_and(|stored| *stored != record.hash) {
-            // Its manifest may be the true one all the same.
-            return self.fail(line, &format!("the store remembers another end of {run_id}"));
+            // The manifest is not compared: it may be the true one.
+            return self.fail(line, &format!("the store has another end of {run_id}"));
         }
         self.compared += 1;
         let changed = record.digests.get("manifest").is_some_and(|it| *it != manifest.sha256);
@@ -364,20 +366,20 @@ impl Verifier {
         }
     }
 
-    /// Of a log that begins anew and is sound: what was before it, and what was not found in it.
-    pub(super) fn before(&mut self) -> Option<(Before, Rest)> {
+    /// Returns the log before a sound log that `act audit restart` began, and the facts that this log does not contain.
+    pub(super) fn before(&mut self) -> Option<(Before, Pending)> {
         let before = self.begun().filter(|_| self.bad.is_none())?;
-        Some((before, self.rest()))
+        Some((before, self.pending()))
     }
 
-    /// Its first record counts, whatever comes after it.
+    /// Returns the log before this one, from the first record, also when a later record is bad.
     pub(super) fn begun(&self) -> Option<Before> {
         self.begun.as_deref().map(Before::of)
     }
 
-    /// What was not found in it.
-    pub(super) fn rest(&mut self) -> Rest {
-        Rest {
+    /// Takes out the facts that this log does not contain.
+    pub(super) fn pending(&mut self) -> Pending {
+        Pending {
             runs: std::mem::take(&mut self.runs),
             asked: self.asked.clone().filter(|_| self.asked_seq.is_none()),
             restarts: self.restarts.clone(),
@@ -388,12 +390,13 @@ impl Verifier {
         std::mem::take(&mut self.accepted)
     }
 
+    /// Returns the result after the last line.
     pub fn finish(mut self) -> Verification {
-        // A single line without its line feed is one that is being written or was torn; it is told, and no fault.
-        let torn_bytes = match self.junk.last() {
-            Some(byte) if *byte != b'\n' && !self.junk.contains(&b'\n') => self.junk.len() as u64,
+        // A single line without its line feed is being written or was torn. It is reported and not a fault.
+        let torn_bytes = match self.torn.last() {
+            Some(byte) if *byte != b'\n' && !self.torn.contains(&b'\n') => self.torn.len() as u64,
             Some(_) => {
-                let why = "what stands after the last record is none".to_owned();
+                let why = "the last line is not a record".to_owned();
                 self.bad.get_or_insert(Bad { seq: self.next, line: None, why });
                 0
             }
@@ -402,7 +405,7 @@ impl Verifier {
         if self.bad.is_none() {
             self.bad = self.gone();
         }
-        // No record tells of these, and they name none.
+        // These runs name no record, and no record names them.
         let headless = self.runs.iter().filter(|(_, manifest)| manifest.head.is_none());
         let headless: Vec<_> = headless.map(|(run_id, _)| run_id.clone()).collect();
         let found = self.asked.is_none() || self.asked_seq.is_some();
@@ -425,13 +428,13 @@ impl Verifier {
         verification.conclude(found)
     }
 
-    /// What others remember and the log does not have any more.
+    /// Returns a record that the store or a manifest names and the log does not contain.
     fn gone(&self) -> Option<Bad> {
         let gone = |why: String| Some(Bad { seq: self.next, line: None, why });
         if let Some(store) = self.store.as_ref().filter(|store| store.seq >= self.next) {
-            return gone(format!("it is gone: the store remembers records up to {}", store.seq));
+            return gone(format!("it is gone: the store has the head of record {}", store.seq));
         }
-        // What stood before a new beginning is looked for there.
+        // Records before a restart are searched in the archived logs.
         match self.runs.iter().find(|(_, manifest)| manifest.head.is_some()) {
             Some((run_id, _)) if self.begun.is_none() => {
                 gone(format!("it is gone: the manifest of {run_id} names a record after it"))
@@ -441,10 +444,10 @@ impl Verifier {
     }
 }
 
-/// The end of a fault that stays for as long as the manifest does: nothing else is one, a new log neither.
+/// Returns what the user can do about a manifest that disagrees with its record. A new log does not help.
 pub fn cure(run_id: &str) -> String {
     format!("bring back its manifest.json as it was, or take runs/{run_id} out of ARTIFACT_DIR")
 }
 
-/// As much as `tail` takes for what a stopped writer left.
-const MOST_JUNK: usize = 256 << 10;
+/// Maximum number of torn bytes between two records; a stopped writer leaves fewer.
+const MAX_TORN: usize = 256 << 10;

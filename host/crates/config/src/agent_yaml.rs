@@ -1,4 +1,4 @@
-//! Parses the text of `agent.yaml` into settings, or reports the first problem, without access to files.
+//! Parses the text of `agent.yaml` into settings, or returns the first problem (pure).
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -6,8 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_yaml::{Error, MessageFormatter, Spanned};
 
-use super::error::{ConfigError, Place, shown};
-use super::nearest::nearest;
+use super::error::{ConfigError, Position, shown};
 use super::scalar::{self, Value};
 use super::{
     ComponentKind, ComponentRequest, Config, Limits, Pipeline, SourceWrites, Step, User, Workspace,
@@ -16,7 +15,7 @@ use super::{
 const STEP_TIMEOUT: Duration = Duration::from_millis(300_000);
 const SCOUT_TIMEOUT: Duration = Duration::from_millis(60_000);
 
-/// Everything the file says; the package is still to be looked for on disk.
+/// The settings of the file. The package is not yet checked on disk.
 #[derive(Debug)]
 pub(super) struct AgentYaml {
     pub(super) pipeline: Pipeline,
@@ -56,7 +55,7 @@ struct File {
     gitignore: Option<Value>,
 }
 
-/// What one task may spend.
+/// The limits of one task.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields)]
 struct TaskLimits {
@@ -116,10 +115,15 @@ struct Component {
     replaces: Option<Value>,
 }
 
+/// Parses the file.
+///
+/// # Errors
+///
+/// Names the first problem with its line and column.
 pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
     let options = serde_yaml::options! {
         budget: serde_yaml::budget! {
-            // One place for each value: what is read is what a person sees.
+            // Without anchors a value has one position, so a person sees what is read.
             max_anchors: 0,
             max_aliases: 0,
             max_nodes: 20_000,
@@ -169,7 +173,7 @@ fn pipeline(raw: Verification) -> Result<Pipeline, ConfigError> {
         let name = scalar::text(step.name.as_ref(), "name")?;
         let command = scalar::script(step.command.as_ref(), "command")?;
         let missing = |field| ConfigError::IncompleteStep {
-            place: Place::from(at.referenced),
+            position: Position::from(at.referenced),
             number: index + 1,
             name: name.as_deref().map(shown),
             field,
@@ -231,20 +235,20 @@ fn limits(raw: &RawLimits) -> Result<Limits, ConfigError> {
     let default = Limits::default();
     Ok(Limits {
         cpus: scalar::cpus(raw.cpus.as_ref(), "limits.cpus")?.unwrap_or(default.cpus),
-        // Engines take no less than 6 MB, and init, keepalive and step are processes, too. 16 TiB, and the kernel's
-        // own limit of processes.
+        // Engines refuse less than 6 MiB, and init, keepalive and step are processes as well. The upper limits are
+        // 16 TiB, and the kernel's own limit of processes.
         memory_mb: scalar::whole(raw.memory_mb.as_ref(), "limits.memory_mb", 6..=1 << 24)?
             .unwrap_or(default.memory_mb),
         pids: scalar::whole(raw.pids.as_ref(), "limits.pids", 8..=1 << 22)?.unwrap_or(default.pids),
     })
 }
 
-/// The package with its parts tidied up: no `.`, no doubled or final slash.
+/// Returns the package without `.` parts and doubled or final slashes.
 fn package(raw: Option<Monorepo>) -> Result<Option<Spanned<String>>, ConfigError> {
     let Some(value) = raw.and_then(|monorepo| monorepo.package) else { return Ok(None) };
     let written = scalar::text(Some(&value), "monorepo.package")?.unwrap_or_default();
     let refused = |reason| ConfigError::Package {
-        place: value.referenced.into(),
+        position: value.referenced.into(),
         package: shown(&written),
         reason,
     };
@@ -268,12 +272,12 @@ fn component((index, at): (usize, &Spanned<Component>)) -> Result<ComponentReque
     let raw = &at.value;
     let name = scalar::text(raw.name.as_ref(), "name")?;
     let missing = |field| ConfigError::IncompleteComponent {
-        place: Place::from(at.referenced),
+        position: Position::from(at.referenced),
         number: index + 1,
         name: name.as_deref().map(shown),
         field,
     };
-    // A value that is there but does not do is told with its place.
+    // A value that does not fit is reported with its position, a missing one with that of the request.
     let checked = |value: &Option<Value>, key, expected: &str, fits: fn(&str) -> bool| {
         let text = scalar::text(value.as_ref(), key)?;
         match (value, &text) {
@@ -312,37 +316,69 @@ fn is_sha256(text: &str) -> bool {
 fn from_yaml(error: &Error) -> ConfigError {
     use serde_yaml::budget::BudgetBreach;
     let error = error.without_snippet();
-    let place = Place::from(error.location().unwrap_or(serde_yaml::Location::UNKNOWN));
+    let position = Position::from(error.location().unwrap_or(serde_yaml::Location::UNKNOWN));
     match error {
         Error::SerdeUnknownField { field, expected, .. } => ConfigError::UnknownKey {
-            place,
+            position,
             key: shown(field),
             nearest: nearest(field, expected).map(str::to_owned),
         },
         Error::DuplicateMappingKey { key, .. } => {
-            ConfigError::DuplicateKey { place, key: shown(key.as_deref().unwrap_or("?")) }
+            ConfigError::DuplicateKey { position, key: shown(key.as_deref().unwrap_or("?")) }
         }
         Error::MergeKeyNotAllowed { .. } | Error::MergeValueNotMapOrSeqOfMaps { .. } => {
-            ConfigError::MergeKey { place }
+            ConfigError::MergeKey { position }
         }
         Error::Budget {
             breach: BudgetBreach::Anchors { .. } | BudgetBreach::Aliases { .. },
             ..
         }
         | Error::AliasError { .. }
-        | Error::UnknownAnchor { .. } => ConfigError::Alias { place },
-        Error::Budget { .. } => ConfigError::TooComplex { place },
-        Error::UnsupportedTag { .. } => ConfigError::CustomTag { place },
-        Error::MultipleDocuments { .. } => ConfigError::SecondDocument { place },
+        | Error::UnknownAnchor { .. } => ConfigError::Alias { position },
+        Error::Budget { .. } => ConfigError::TooComplex { position },
+        Error::UnsupportedTag { .. } => ConfigError::CustomTag { position },
+        Error::MultipleDocuments { .. } => ConfigError::SecondDocument { position },
         other => {
-            // The place stands in front already, so only the bare message is wanted.
+            // The position is printed first, so only the bare message is needed.
             let text = serde_yaml::UserMessageFormatter.format_message(other);
             let reason = match text.as_ref() {
                 "expected mapping start" => "keys with values belong here, as in `name: test`",
                 "expected sequence start" => "a list belongs here, as in `- name: test`",
                 other => other,
             };
-            ConfigError::Malformed { place, reason: shown(reason) }
+            ConfigError::Malformed { position, reason: shown(reason) }
         }
+    }
+}
+
+/// Maximum number of characters that are compared, which bounds the work for a hostile key.
+const MAX_KEY: usize = 64;
+
+/// Returns the closest valid key, or `None` when there are no valid keys. A key that contains the other has the
+/// distance 1; otherwise the edit distance counts. The first of equals wins.
+fn nearest<'a>(key: &str, valid: &[&'a str]) -> Option<&'a str> {
+    let key: String = key.to_lowercase().chars().take(MAX_KEY).collect();
+    valid.iter().copied().min_by_key(|candidate| {
+        let part = !key.is_empty() && (candidate.contains(&key) || key.contains(candidate));
+        if part { 1 } else { strsim::levenshtein(&key, candidate) }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finds_slips_parts_and_other_case() {
+        let keys = ["container_image", "steps", "include", "network"];
+        for (key, meant) in [
+            ("setps", "steps"),
+            ("image", "container_image"),
+            ("Steps", "steps"),
+            ("netwrok", "network"),
+        ] {
+            assert_eq!(nearest(key, &keys), Some(meant));
+        }
+        assert_eq!(nearest("x", &[]), None);
     }
 }

@@ -69,14 +69,17 @@ fn check_key(variable: &'static str, key: String, url: &Url) -> Result<Secret, E
     Ok(Secret::new(key))
 }
 
+/// Checks that an address can be used for requests.
 fn check_url(variable: &'static str, text: &str) -> Result<Url, EnvironmentError> {
     let unusable = |reason| EnvironmentError::BaseUrl { variable, reason };
-    let url = Url::parse(text).map_err(|_| unusable("it is no URL"))?;
+    let url = Url::parse(text).map_err(|_| unusable("it is not a URL"))?;
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(unusable("only http and https are spoken"));
+        return Err(unusable("only http and https are supported"));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err(unusable("it holds a user or password; a key belongs in the variable for it"));
+        return Err(unusable(
+            "it contains a user or password; a key belongs in the variable for it",
+        ));
     }
     if url.fragment().is_some() {
         return Err(unusable("it has a fragment (`#`)"));
@@ -84,6 +87,7 @@ fn check_url(variable: &'static str, text: &str) -> Result<Url, EnvironmentError
     Ok(url)
 }
 
+/// Returns whether an address is on this machine.
 fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
     let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();

@@ -1,27 +1,28 @@
-//! Errors in `agent.yaml` and the environment: the facts, a stable code, and a hint.
+//! The errors of `agent.yaml` and of the environment: a message with the facts, a stable code, and a hint.
 
 use std::fmt;
 use std::path::PathBuf;
 
 /// A position in `agent.yaml`; line and column count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct Position {
     pub line: u64,
     pub column: u64,
 }
 
-impl From<serde_yaml::Location> for Place {
+impl From<serde_yaml::Location> for Position {
     fn from(at: serde_yaml::Location) -> Self {
         Self { line: at.line().max(1), column: at.column().max(1) }
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "agent.yaml:{}:{}", self.line, self.column)
     }
 }
 
+/// Why `agent.yaml` cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
     #[error("configuration required: no agent.yaml in {} or above it", searched.display())]
@@ -36,38 +37,43 @@ pub enum ConfigError {
     Unreadable { reason: String },
     #[error("agent.yaml is larger than 1 MiB")]
     TooLarge,
-    #[error("{place}: {reason}")]
-    Malformed { place: Place, reason: String },
-    #[error("{place}: unknown key `{key}`{}", meant(nearest.as_deref()))]
-    UnknownKey { place: Place, key: String, nearest: Option<String> },
-    #[error("{place}: the key `{key}` appears twice")]
-    DuplicateKey { place: Place, key: String },
-    #[error("{place}: merge keys (`<<`) are not accepted")]
-    MergeKey { place: Place },
-    #[error("{place}: anchors and aliases are not accepted")]
-    Alias { place: Place },
-    #[error("{place}: custom tags are not accepted")]
-    CustomTag { place: Place },
-    #[error("{place}: a second document begins here")]
-    SecondDocument { place: Place },
-    #[error("{place}: too many or too deeply nested values")]
-    TooComplex { place: Place },
-    #[error("{place}: {key} must be {expected}, not {found}")]
-    WrongValue { place: Place, key: String, expected: String, found: String },
+    #[error("{position}: {reason}")]
+    Malformed { position: Position, reason: String },
+    #[error("{position}: unknown key `{key}`{}", meant(nearest.as_deref()))]
+    UnknownKey { position: Position, key: String, nearest: Option<String> },
+    #[error("{position}: the key `{key}` appears twice")]
+    DuplicateKey { position: Position, key: String },
+    #[error("{position}: merge keys (`<<`) are not accepted")]
+    MergeKey { position: Position },
+    #[error("{position}: anchors and aliases are not accepted")]
+    Alias { position: Position },
+    #[error("{position}: custom tags are not accepted")]
+    CustomTag { position: Position },
+    #[error("{position}: a second document begins here")]
+    SecondDocument { position: Position },
+    #[error("{position}: too many or too deeply nested values")]
+    TooComplex { position: Position },
+    #[error("{position}: {key} must be {expected}, not {found}")]
+    WrongValue { position: Position, key: String, expected: String, found: String },
     #[error("container image required: verification.container_image is not set in agent.yaml")]
     NoImage,
     #[error("at least one verification step required: verification.steps is empty in agent.yaml")]
     NoSteps,
-    #[error("{place}: verification step {number}{} has no {field}", named(name.as_deref()))]
-    IncompleteStep { place: Place, number: usize, name: Option<String>, field: &'static str },
-    #[error("{place}: component request {number}{} has no {field}", named(name.as_deref()))]
-    IncompleteComponent { place: Place, number: usize, name: Option<String>, field: &'static str },
-    #[error("{place}: monorepo.package `{package}` {reason}")]
-    Package { place: Place, package: String, reason: &'static str },
+    #[error("{position}: verification step {number}{} has no {field}", named(name.as_deref()))]
+    IncompleteStep { position: Position, number: usize, name: Option<String>, field: &'static str },
+    #[error("{position}: component request {number}{} has no {field}", named(name.as_deref()))]
+    IncompleteComponent {
+        position: Position,
+        number: usize,
+        name: Option<String>,
+        field: &'static str,
+    },
+    #[error("{position}: monorepo.package `{package}` {reason}")]
+    Package { position: Position, package: String, reason: &'static str },
 }
 
 impl ConfigError {
-    /// Returns a stable word for programs; messages may change, codes do not.
+    /// Returns a stable word for programs. Messages may change, codes do not.
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing { .. } => "config_missing",
@@ -93,6 +99,7 @@ impl ConfigError {
         }
     }
 
+    /// Returns what the user can do.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Missing { .. } => {
@@ -105,7 +112,7 @@ impl ConfigError {
             Self::NotAFile { .. } => "replace it by a regular file",
             Self::Unreadable { .. } => "check its permissions, and that it is UTF-8 text",
             Self::TooLarge => "remove everything but the settings of act",
-            Self::Malformed { .. } => "correct the YAML at this place",
+            Self::Malformed { .. } => "correct the YAML at this position",
             Self::UnknownKey { .. } => "correct or remove the key",
             Self::DuplicateKey { .. } => "keep one of them",
             Self::MergeKey { .. } | Self::Alias { .. } => "write the values where they are used",
@@ -126,6 +133,7 @@ impl ConfigError {
     }
 }
 
+/// Why the environment selects no model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     #[error(
@@ -144,6 +152,7 @@ pub enum EnvironmentError {
 }
 
 impl EnvironmentError {
+    /// Returns a stable word for programs.
     pub fn code(&self) -> &'static str {
         match self {
             Self::NoModelAccess => "model_access_required",
@@ -154,6 +163,7 @@ impl EnvironmentError {
         }
     }
 
+    /// Returns what the user can do.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoModelAccess => {
@@ -173,6 +183,7 @@ impl EnvironmentError {
     }
 }
 
+/// Names the nearest valid key.
 fn meant(nearest: Option<&str>) -> String {
     nearest.map(|key| format!("; the nearest valid key is `{key}`")).unwrap_or_default()
 }
@@ -181,7 +192,7 @@ fn named(name: Option<&str>) -> String {
     name.map(|name| format!(" (`{name}`)")).unwrap_or_default()
 }
 
-/// Text of the repository as it may stand in a message: short, control characters visible.
+/// Returns text of the repository for a message: shortened, with control characters escaped.
 pub(super) fn shown(text: &str) -> String {
     const LONGEST: usize = 120;
     let mut out: String = text.chars().take(LONGEST).flat_map(visible).collect();
@@ -191,7 +202,7 @@ pub(super) fn shown(text: &str) -> String {
     out
 }
 
-/// Quotes and letters stay; what a terminal would act on is written out.
+/// Escapes a character on which a terminal would act. Quotes and letters stay.
 fn visible(c: char) -> impl Iterator<Item = char> {
     let plain = matches!(c, '"' | '\'' | '\\');
     let escaped = (!plain).then(|| c.escape_debug());

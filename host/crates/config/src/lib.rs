@@ -1,16 +1,18 @@
 //! `agent.yaml` and the environment, read once and checked completely before a task starts.
 //!
-//! The entry points are [`load`], which finds and checks `agent.yaml`; [`find_root`], which finds the repository without
-//! it; [`model_access`], which selects the model from the environment; and [`secrets`], which collects every key for
-//! redaction. The command line, the tasks and `act doctor` call them. `agent.yaml` belongs to the repository and is not
-//! trusted: it cannot name a key, the address of a model or a grant.
+//! - [`load`] finds and checks `agent.yaml`; [`find_root`] finds the repository without it.
+//! - [`effective`] is the rule that combines a value of `agent.yaml` with those of the user and the administrator, and
+//!   [`Config::lower`] applies it to every key that costs or endangers the user.
+//! - [`model_access`] selects the model from the environment, and [`secrets`] collects every key for redaction.
+//!
+//! The command line, the tasks and `act doctor` call this crate. `agent.yaml` belongs to the repository and is not trusted: it
+//! cannot name a key, the address of a model or a grant.
 
 mod agent_yaml;
 mod ceiling;
 mod environment;
 mod error;
 mod load;
-mod nearest;
 mod scalar;
 #[cfg(test)]
 mod tests;
@@ -20,7 +22,7 @@ use std::time::Duration;
 
 pub use ceiling::{ConfigCeiling, DEFAULT_MAX_TOKENS, effective};
 pub use environment::{artifact_dir, model_access, secrets};
-pub use error::{ConfigError, EnvironmentError, Place};
+pub use error::{ConfigError, EnvironmentError, Position};
 pub use load::{Root, find_root, load};
 
 pub use act_model::ModelAccess;
@@ -28,17 +30,17 @@ pub use act_model::ModelAccess;
 /// The configuration of one task. It does not change after it was read.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// Absolute path of the repository without links.
+    /// Absolute path of the repository, without links.
     pub root: PathBuf,
     pub pipeline: Pipeline,
-    /// A directory in the repository, relative, with `/` between its parts.
+    /// The directory of the package in work, relative to the repository.
     pub monorepo_package: Option<String>,
     pub step_timeout: Duration,
     pub scout_timeout: Duration,
     pub components: Vec<ComponentRequest>,
     /// Token budget that the repository sets for a task; `None` if it sets none.
     pub max_tokens: Option<u64>,
-    /// Whether a task may add the line to the root's `.gitignore` that hides act's notes.
+    /// A task may add a line to the root's `.gitignore` that hides the notes of `act`.
     pub gitignore: bool,
     /// SHA-256 of the bytes of the file, as hex.
     pub sha256: String,
@@ -51,11 +53,11 @@ pub struct Pipeline {
     /// The steps in their order; there is at least one.
     pub steps: Vec<Step>,
     pub workspace: Workspace,
-    /// Globs of ignored files that the copied view needs.
+    /// Globs of git-ignored files that the container needs.
     pub include: Vec<String>,
     pub source_writes: SourceWrites,
     pub user: User,
-    /// An absolute path on the host.
+    /// A file of certificates, as an absolute path on the host.
     pub ca_bundle: Option<PathBuf>,
     pub limits: Limits,
     /// Names of the steps whose network was removed by `cut_off`.
@@ -72,15 +74,17 @@ impl Pipeline {
     }
 }
 
+/// One step of the pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Step {
     pub name: String,
-    /// For `/bin/sh -c`.
+    /// The script that `/bin/sh -c` runs.
     pub command: String,
-    /// The step's own setting, else the pipeline's.
+    /// The step has a network, by its own setting or that of the pipeline.
     pub network: bool,
 }
 
+/// How a container sees the repository.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Workspace {
     Auto,
@@ -89,6 +93,7 @@ pub enum Workspace {
     Readonly,
 }
 
+/// The result of a step that changes the repository's files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceWrites {
     Fail,
@@ -102,6 +107,7 @@ pub enum User {
     Root,
 }
 
+/// The resources of one step.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Limits {
     pub cpus: f64,

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use super::error::{ConfigError, Place, shown};
+use super::error::{ConfigError, Position, shown};
 use super::{Config, agent_yaml};
 use act_workspace::digest;
 
 const NAME: &str = "agent.yaml";
+/// Maximum number of bytes of the file.
 const MAX_SIZE: u64 = 1 << 20;
 
 /// The directory that a command works on.
@@ -20,7 +21,7 @@ const MAX_SIZE: u64 = 1 << 20;
 pub struct Root {
     /// Absolute path without links.
     pub path: PathBuf,
-    /// The directory has an `agent.yaml`; otherwise it has a `.git`.
+    /// The directory has an `agent.yaml`. Otherwise it has a `.git`.
     pub has_config: bool,
 }
 
@@ -57,7 +58,7 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
         }
         None => return Err(ConfigError::Missing { searched: resolve(start)? }),
     };
-    // Checked before tokens are spent; the engine would refuse the path later.
+    // The engine would refuse such a path only after tokens were spent.
     if root.to_str().is_none() {
         return Err(ConfigError::NotText { path: root });
     }
@@ -66,7 +67,7 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
     let yaml = agent_yaml::parse(&text)?;
     if let Some(package) = &yaml.package {
         check_package(&directory, &package.value).map_err(|reason| ConfigError::Package {
-            place: Place::from(package.referenced),
+            position: Position::from(package.referenced),
             package: shown(&package.value),
             reason,
         })?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_yaml::Spanned;
 
-use super::error::{ConfigError, Place, shown};
+use super::error::{ConfigError, Position, shown};
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Scalar {
@@ -20,7 +20,7 @@ pub(super) enum Scalar {
 
 pub(super) type Value = Spanned<Scalar>;
 
-/// Longest duration: a week. Longer ones would be mistakes and could overflow clocks.
+/// Maximum duration: a week. A longer one would be a mistake and could overflow clocks.
 const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
 
 impl<'de> Deserialize<'de> for Scalar {
@@ -70,16 +70,17 @@ impl fmt::Display for Scalar {
     }
 }
 
+/// Returns the error for a value that does not fit its key.
 pub(super) fn wrong(value: &Value, key: &str, expected: &str) -> ConfigError {
     ConfigError::WrongValue {
-        place: Place::from(value.referenced),
+        position: Position::from(value.referenced),
         key: key.to_owned(),
         expected: expected.to_owned(),
         found: value.value.to_string(),
     }
 }
 
-/// Text without control characters, trimmed; None when nothing is left of it.
+/// Returns trimmed text without control characters, or `None` when it is empty.
 pub(super) fn text(value: Option<&Value>, key: &str) -> Result<Option<String>, ConfigError> {
     let Some(value) = value else { return Ok(None) };
     let Scalar::Text(text) = &value.value else {
@@ -92,7 +93,7 @@ pub(super) fn text(value: Option<&Value>, key: &str) -> Result<Option<String>, C
     Ok((!text.is_empty()).then(|| text.to_owned()))
 }
 
-/// A script: text of any number of lines.
+/// Returns a script, which is text of any number of lines, or `None` when it is empty.
 pub(super) fn script(value: Option<&Value>, key: &str) -> Result<Option<String>, ConfigError> {
     let Some(value) = value else { return Ok(None) };
     match &value.value {
@@ -102,7 +103,7 @@ pub(super) fn script(value: Option<&Value>, key: &str) -> Result<Option<String>,
     }
 }
 
-/// One of a few words; the first is the default.
+/// Returns the meaning of one of a few words.
 pub(super) fn word<T: Copy>(
     value: Option<&Value>,
     key: &str,
@@ -114,6 +115,7 @@ pub(super) fn word<T: Copy>(
     found.map(|(_, meaning)| Some(*meaning)).ok_or_else(|| wrong(value, key, &names.join(" or ")))
 }
 
+/// Returns a whole number in a range.
 pub(super) fn whole(
     value: Option<&Value>,
     key: &str,
@@ -131,7 +133,7 @@ pub(super) fn whole(
     })
 }
 
-/// A whole number from 1, or the word `none`, which is the same as leaving the key out.
+/// Returns a whole number from 1. The word `none` means the same as a missing key.
 pub(super) fn whole_or_none(value: Option<&Value>, key: &str) -> Result<Option<u64>, ConfigError> {
     let Some(value) = value else { return Ok(None) };
     if value.value == Scalar::Text("none".to_owned()) {
@@ -141,6 +143,7 @@ pub(super) fn whole_or_none(value: Option<&Value>, key: &str) -> Result<Option<u
         .map_err(|_| wrong(value, key, "a whole number from 1, or none"))
 }
 
+/// Returns `true` or `false`.
 pub(super) fn boolean(value: Option<&Value>, key: &str) -> Result<Option<bool>, ConfigError> {
     match value {
         None => Ok(None),
@@ -149,22 +152,23 @@ pub(super) fn boolean(value: Option<&Value>, key: &str) -> Result<Option<bool>, 
     }
 }
 
+/// Returns a duration of whole milliseconds.
 pub(super) fn milliseconds(
     value: Option<&Value>,
     key: &str,
 ) -> Result<Option<Duration>, ConfigError> {
     let largest = LONGEST.as_millis() as u64;
     let number = whole(value, key, 1..=largest).map_err(|error| match error {
-        ConfigError::WrongValue { place, key, found, .. } => {
+        ConfigError::WrongValue { position, key, found, .. } => {
             let expected = format!("a whole number of milliseconds from 1 to {largest}");
-            ConfigError::WrongValue { place, key, expected, found }
+            ConfigError::WrongValue { position, key, expected, found }
         }
         other => other,
     })?;
     Ok(number.map(Duration::from_millis))
 }
 
-/// A number of processors, also in parts.
+/// Returns a number of processors, which may be a fraction.
 pub(super) fn cpus(value: Option<&Value>, key: &str) -> Result<Option<f64>, ConfigError> {
     let Some(value) = value else { return Ok(None) };
     let number = match value.value {

@@ -2,8 +2,8 @@
 //!
 //! [`ScriptedServer`] serves a [`Script`] over loopback HTTP on all three wires and records every request, so the
 //! ordinary client talks to it and no part of the product has to be replaced. The same script gives the same bytes;
-//! they are cut at odd places on purpose. The format is described in `specs/scripted-model.md`; the parts that the
-//! product needs as well, the script and its player, lie in `act_model::scripted`.
+//! they are cut at odd places on purpose. `specs/scripted-model.md` describes the format. The script and its player are in
+//! `act_model::scripted`, because the product needs them as well.
 //!
 //! ```
 //! use act_testing::{Script, ScriptedServer};
@@ -22,14 +22,14 @@ mod tests;
 mod wire;
 
 pub use act_model::scripted::{Script, ScriptError};
-pub use server::{Recorded, ScriptedServer, Seen};
+pub use server::{Counts, Recorded, ScriptedServer};
 pub use wire::Wire;
 
 /// Returns the bytes of a role's first turn on a wire, in one piece.
 ///
 /// # Panics
 ///
-/// Panics when the script is not valid: it is a test that wrote it.
+/// Panics when the script is not valid.
 #[expect(clippy::expect_used, reason = "for tests only")]
 pub fn stream_of(wire: Wire, script: &str, role: &str) -> String {
     let script = Script::from_yaml(script).expect("a valid script");

@@ -1,4 +1,4 @@
-//! A turn as events of Anthropic Messages, with a signed thought before everything else.
+//! Writes a turn as events of Anthropic Messages. A signed thought comes first.
 
 use serde_json::{Value, json};
 

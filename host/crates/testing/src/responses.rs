@@ -1,4 +1,4 @@
-//! A turn as events of OpenAI Responses, with an encrypted thought before everything else.
+//! Writes a turn as events of OpenAI Responses. An encrypted thought comes first.
 
 use serde_json::{Value, json};
 

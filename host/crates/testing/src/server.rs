@@ -1,4 +1,4 @@
-//! The server: its own thread and runtime, so that blocking and async callers can use it alike.
+//! The server. It has a thread and a runtime of its own, so that blocking and async callers can use it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -20,34 +20,34 @@ use tokio_util::sync::CancellationToken;
 use super::wire::Wire;
 use act_model::scripted::{Answer, End, Format, Player, Script};
 
-/// Larger requests are answered with 413.
+/// Maximum number of bytes of a request. A larger one is answered with 413.
 const MAX_REQUEST: usize = 64 << 20;
 
-/// One request as it arrived.
+/// One recorded request.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// From the first line of the system prompt; empty when there is none.
+    /// The role in the first line of the system prompt; empty when it names none.
     pub role: String,
     pub path: String,
-    /// Null when it was not JSON.
+    /// The body as JSON; null when it was not JSON.
     pub body: Value,
     pub raw: Bytes,
     pub headers: Vec<(String, String)>,
-    /// When the last byte of it was there.
+    /// The time when its last byte arrived.
     pub time: DateTime<Utc>,
-    /// When the last byte of its answer was handed to the connection; `None` until then.
+    /// The time when the last byte of its answer was passed to the connection; `None` until then.
     pub answered: Option<DateTime<Utc>>,
 }
 
 /// Counts of events so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Seen {
+pub struct Counts {
     pub requests: usize,
-    /// Answers that were delayed or stood still when their client went away.
+    /// Answers that were delayed or stalled when their client closed the connection.
     pub hang_ups: usize,
 }
 
-/// A running server; dropping it ends it.
+/// A running server. Dropping it stops it.
 pub struct ScriptedServer {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -73,7 +73,7 @@ impl ScriptedServer {
     ///
     /// # Errors
     ///
-    /// Fails when no port, thread or runtime can be had.
+    /// Fails when no port, thread or runtime is available.
     pub fn start(script: Script) -> std::io::Result<Self> {
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         listener.set_nonblocking(true)?;
@@ -93,36 +93,36 @@ impl ScriptedServer {
         Ok(Self { address, shared, stop, thread: Some(thread) })
     }
 
-    /// For `AGENT_LLM_BASE_URL` and `OPENAI_BASE_URL`.
+    /// Returns the address for `AGENT_LLM_BASE_URL` and `OPENAI_BASE_URL`.
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.address)
     }
 
-    /// For `ANTHROPIC_BASE_URL`.
+    /// Returns the address for `ANTHROPIC_BASE_URL`.
     pub fn anthropic_base_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Every request so far, in the order of arrival.
+    /// Returns every request so far, in the order of arrival.
     pub fn requests(&self) -> Vec<Recorded> {
         self.shared.lock().recorded.clone()
     }
 
-    pub fn seen(&self) -> Seen {
-        self.shared.lock().seen()
+    /// Returns the counts so far.
+    pub fn counts(&self) -> Counts {
+        self.shared.lock().counts()
     }
 
     /// Blocks until `enough` holds, for at most `limit`; returns whether it holds.
-    pub fn wait(&self, limit: Duration, enough: impl Fn(Seen) -> bool) -> bool {
+    pub fn wait(&self, limit: Duration, enough: impl Fn(Counts) -> bool) -> bool {
         let state = self.shared.lock();
         let waited =
-            self.shared.changed.wait_timeout_while(state, limit, |state| !enough(state.seen()));
+            self.shared.changed.wait_timeout_while(state, limit, |state| !enough(state.counts()));
         let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        enough(state.seen())
+        enough(state.counts())
     }
 
-    /// Ends every delay, also of later turns: for a story in which something has to happen while an answer is on its
-    /// way.
+    /// Ends every delay, also those of later turns, for a test that acts while an answer is delayed.
     pub fn release(&self) {
         self.shared.released.cancel();
     }
@@ -160,8 +160,8 @@ impl Drop for ScriptedServer {
 }
 
 impl State {
-    fn seen(&self) -> Seen {
-        Seen { requests: self.recorded.len(), hang_ups: self.hang_ups }
+    fn counts(&self) -> Counts {
+        Counts { requests: self.recorded.len(), hang_ups: self.hang_ups }
     }
 }
 
@@ -189,7 +189,7 @@ async fn serve(listener: std::net::TcpListener, shared: Arc<Shared>) {
             let service =
                 hyper::service::service_fn(move |request| respond(request, shared.clone()));
             let io = hyper_util::rt::TokioIo::new(stream);
-            // A client that goes away is an ordinary end.
+            // A client may close the connection at any time, so an error is ignored.
             let _ = hyper::server::conn::http1::Builder::new().serve_connection(io, service).await;
         });
     }
@@ -238,7 +238,7 @@ async fn respond(
     Ok(response(answer, notice))
 }
 
-/// Every wire reads this shape.
+/// Returns an error answer in a shape that every wire reads.
 fn refusal(status: u16, message: &str) -> Answer {
     Answer::refusal(status, &Wire::Messages.error("invalid_request_error", message))
 }

@@ -3,11 +3,11 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 
 use rustix::fs::Mode;
 
-use super::super::testing::{Place, edit};
+use super::super::testing::{TempLog, edit};
 use super::super::{AuditError, Decision, History, ManifestFacts, Verifier};
 use super::*;
 
-fn code(place: &Place) -> &'static str {
+fn code(place: &TempLog) -> &'static str {
     let before = fs::read(place.path()).ok();
     let error = place.audit().append(edit("x")).unwrap_err();
     assert!(error.to_string().contains(place.path().to_str().unwrap()), "{error}");
@@ -20,7 +20,7 @@ fn code(place: &Place) -> &'static str {
 // AUDIT-1
 #[test]
 fn a_log_is_for_its_owner_alone_and_holds_one_line_for_each_record() {
-    let place = Place::filled(3);
+    let place = TempLog::filled(3);
     let mode = fs::metadata(place.path()).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     let records = place.records();
@@ -36,7 +36,7 @@ fn a_log_is_for_its_owner_alone_and_holds_one_line_for_each_record() {
 
 #[test]
 fn a_record_says_for_which_task_and_about_which_repository() {
-    let place = Place::new();
+    let place = TempLog::new();
     let repo = super::super::RepoIdentity { identity: "1:2".into(), head: Some("c0ffee".into()) };
     let audit = place.audit().about(repo.clone()).of_task("t-abc123");
     audit.append(edit("a").decision(Decision::Allow)).unwrap();
@@ -47,7 +47,7 @@ fn a_record_says_for_which_task_and_about_which_repository() {
 // AUDIT-7
 #[test]
 fn several_logs_in_one_place_are_one_chain() {
-    let place = Place::new();
+    let place = TempLog::new();
     let (one, other) = (place.audit(), place.audit());
     for _ in 0..3 {
         one.append(edit("one")).unwrap();
@@ -60,11 +60,11 @@ fn several_logs_in_one_place_are_one_chain() {
 // AUDIT-8
 #[test]
 fn a_torn_line_is_recorded_by_the_next_writer_wherever_it_was_cut() {
-    let whole = Place::filled(3);
+    let whole = TempLog::filled(3);
     let lines = whole.lines();
     let last = &lines[2];
     for cut in 1..=last.len() {
-        let place = Place::new();
+        let place = TempLog::new();
         place.write_lines(&lines[..2]);
         let mut text = fs::read(place.path()).unwrap();
         text.extend(&last.as_bytes()[..cut]);
@@ -90,10 +90,10 @@ fn a_torn_line_is_recorded_by_the_next_writer_wherever_it_was_cut() {
 
 #[test]
 fn a_first_record_that_was_torn_is_recovered_too() {
-    let place = Place::filled(1);
+    let place = TempLog::filled(1);
     let text = fs::read(place.path()).unwrap();
     for cut in 1..text.len() - 1 {
-        let place = Place::new();
+        let place = TempLog::new();
         fs::write(place.path(), &text[..cut]).unwrap();
         place.audit().append(edit("after")).unwrap();
         assert!(place.verify().ok, "{cut}");
@@ -102,14 +102,14 @@ fn a_first_record_that_was_torn_is_recovered_too() {
 
 #[test]
 fn a_writer_stopped_while_it_recovers_is_recovered_itself() {
-    let place = Place::filled(2);
+    let place = TempLog::filled(2);
     let mut text = fs::read(place.path()).unwrap();
     text.extend(br#"{"v":1,"seq":3,"ti"#);
     fs::write(place.path(), &text).unwrap();
     place.audit().append(edit("x")).unwrap();
     let recovered = fs::read(place.path()).unwrap();
     for cut in text.len() + 1..recovered.len() {
-        let place = Place::new();
+        let place = TempLog::new();
         fs::write(place.path(), &recovered[..cut]).unwrap();
         place.audit().append(edit("y")).unwrap();
         let found = place.verify();
@@ -120,7 +120,7 @@ fn a_writer_stopped_while_it_recovers_is_recovered_itself() {
 // AUDIT-2
 #[test]
 fn what_is_no_log_of_ours_is_refused_and_left_as_it_is() {
-    let place = Place::new();
+    let place = TempLog::new();
     fs::write(place.path(), "hello\n").unwrap();
     assert_eq!(code(&place), "audit_foreign");
     fs::write(place.path(), "{\"v\":2,\"seq\":1}\n").unwrap();
@@ -142,7 +142,7 @@ fn what_is_no_log_of_ours_is_refused_and_left_as_it_is() {
 // AUDIT-2, security line 186
 #[test]
 fn a_log_that_was_cut_or_written_anew_is_not_gone_on_with() {
-    let place = Place::filled(5);
+    let place = TempLog::filled(5);
     let lines = place.lines();
     place.write_lines(&lines[..4]);
     assert_eq!(code(&place), "audit_cut");
@@ -150,14 +150,14 @@ fn a_log_that_was_cut_or_written_anew_is_not_gone_on_with() {
     let error = place.audit().append(edit("x")).unwrap_err();
     assert_eq!(error, AuditError::Cut { path: place.path(), seq: 5 });
     fs::remove_file(place.path()).unwrap();
-    let other = Place::filled(6);
+    let other = TempLog::filled(6);
     fs::copy(other.path(), place.path()).unwrap();
     assert_eq!(code(&place), "audit_cut");
 }
 
 #[test]
 fn a_last_record_that_was_changed_is_not_gone_on_with() {
-    let place = Place::filled(2);
+    let place = TempLog::filled(2);
     *place.keeper.head.lock().unwrap() = None;
     let mut lines = place.lines();
     lines[1] = lines[1].replace("src/1.rs", "src/2.rs");
@@ -167,7 +167,7 @@ fn a_last_record_that_was_changed_is_not_gone_on_with() {
 
 #[test]
 fn a_log_that_is_cut_while_it_is_written_is_noticed() {
-    let place = Place::filled(3);
+    let place = TempLog::filled(3);
     let audit = place.audit();
     audit.append(edit("mine")).unwrap();
     let lines = place.lines();
@@ -178,7 +178,7 @@ fn a_log_that_is_cut_while_it_is_written_is_noticed() {
 // AUDIT-5: no record, no action
 #[test]
 fn what_could_not_be_written_is_written_before_anything_else_begins() {
-    let place = Place::new();
+    let place = TempLog::new();
     let audit = place.audit();
     audit.append(edit("one")).unwrap();
     let archived = place.dir.path().join("archived");
@@ -198,7 +198,7 @@ fn what_could_not_be_written_is_written_before_anything_else_begins() {
 // AUDIT-12
 #[test]
 fn the_head_is_kept_elsewhere_at_an_edge() {
-    let place = Place::new();
+    let place = TempLog::new();
     let audit = place.audit();
     let head = audit.append(edit("one")).unwrap();
     assert_eq!(place.keeper.head().unwrap(), None);
@@ -211,7 +211,7 @@ fn the_head_is_kept_elsewhere_at_an_edge() {
 // AUDIT-14
 #[test]
 fn a_broken_log_is_set_aside_and_the_new_one_says_so() {
-    let place = Place::filled(5);
+    let place = TempLog::filled(5);
     let kept = place.keeper.head().unwrap().unwrap();
     let lines = place.lines();
     place.write_lines(&lines[..3]);
@@ -230,7 +230,7 @@ fn a_broken_log_is_set_aside_and_the_new_one_says_so() {
     assert!(found.bad.is_none() && !found.ok && found.restarted_at == Some(6), "{found:?}");
     assert_eq!(found.history, History::Missing);
     let why = found.earlier[0].missing.as_ref().unwrap();
-    assert!(why.contains("its record 4 is not what it was"), "{found:?}");
+    assert!(why.contains("its record 4 was changed"), "{found:?}");
     place.accept(&found);
     let accepted = place.verify();
     assert!(accepted.ok && accepted.history == History::Accepted, "{accepted:?}");
@@ -243,7 +243,7 @@ fn a_broken_log_is_set_aside_and_the_new_one_says_so() {
 // AUDIT-26
 #[test]
 fn what_was_accepted_is_the_missing_log_as_it_stood_and_no_other_one() {
-    let place = Place::filled(5);
+    let place = TempLog::filled(5);
     place.write_lines(&place.lines()[..3]);
     place.audit().restart().unwrap();
     place.accept(&place.verify());
@@ -278,7 +278,7 @@ fn what_was_accepted_is_the_missing_log_as_it_stood_and_no_other_one() {
 // AUDIT-26
 #[test]
 fn a_log_that_is_lost_does_not_hide_the_ones_before_it() {
-    let place = Place::filled(5);
+    let place = TempLog::filled(5);
     place.write_lines(&place.lines()[..3]);
     assert_eq!(place.audit().restart().unwrap().as_deref(), Some("audit.1.jsonl"));
     place.accept(&place.verify());
@@ -315,7 +315,7 @@ fn manifest(head: &str, sha256: &str) -> ManifestFacts {
 // AUDIT-26, AUDIT-30
 #[test]
 fn beside_a_gap_a_run_is_unknown_until_that_is_accepted_and_without_one_it_is_wrong() {
-    let place = Place::filled(5);
+    let place = TempLog::filled(5);
     let runs = |all: &[(&str, &str)]| {
         let all = all.iter().map(|(run, head)| ((*run).to_owned(), manifest(head, "aa")));
         Verifier::new(place.keeper.head().unwrap(), all.collect(), None)
@@ -349,7 +349,7 @@ fn beside_a_gap_a_run_is_unknown_until_that_is_accepted_and_without_one_it_is_wr
 // AUDIT-14
 #[test]
 fn what_was_set_aside_stays_a_part_of_the_history() {
-    let place = Place::filled(5);
+    let place = TempLog::filled(5);
     let junk = format!("{}\nno record\n", place.lines().join("\n"));
     fs::write(place.path(), junk).unwrap();
     assert_eq!(place.audit().restart().unwrap().as_deref(), Some("audit.1.jsonl"));
@@ -366,7 +366,13 @@ fn what_was_set_aside_stays_a_part_of_the_history() {
     fs::write(&asked, old.replacen("src/1.rs", "src/2.rs", 1)).unwrap();
     let changed = place.verify();
     assert!(!changed.ok && changed.history == History::Missing, "{changed:?}");
-    assert!(changed.earlier[0].missing.as_ref().unwrap().contains("not what was set aside"));
+    assert!(
+        changed.earlier[0]
+            .missing
+            .as_ref()
+            .unwrap()
+            .contains("differs from the one that was archived")
+    );
     fs::remove_file(&asked).unwrap();
     assert!(!place.verify().ok);
     fs::write(&asked, &old).unwrap();
@@ -376,13 +382,13 @@ fn what_was_set_aside_stays_a_part_of_the_history() {
     assert_eq!(place.audit().restart().unwrap(), None);
     let gone = place.verify();
     assert!(!gone.ok && gone.bad.is_none(), "{gone:?}");
-    assert!(gone.earlier[0].missing.as_ref().unwrap().contains("no log any more"), "{gone:?}");
+    assert!(gone.earlier[0].missing.as_ref().unwrap().contains("no log to archive"), "{gone:?}");
 }
 
 // AUDIT-26, AUDIT-30
 #[test]
 fn what_is_accepted_of_a_log_is_no_excuse_for_a_manifest_that_disagrees_with_the_rest() {
-    let place = Place::filled(3);
+    let place = TempLog::filled(3);
     let ended = place.audit().append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
     place.audit().append(edit("lost")).unwrap();
     place.audit().settle().unwrap();
@@ -403,7 +409,7 @@ fn what_is_accepted_of_a_log_is_no_excuse_for_a_manifest_that_disagrees_with_the
 #[test]
 fn no_key_and_nothing_that_acts_on_a_terminal_gets_into_the_log() {
     // AUDIT-6, security line 162
-    let place = Place::new();
+    let place = TempLog::new();
     let keeper = Arc::<super::super::testing::Memory>::clone(&place.keeper);
     let secrets = Secrets::new([act_core::secret::Secret::new("sk-canary-012345")]);
     let audit = super::super::Audit::new(place.state(), place.dir.path(), keeper, secrets);

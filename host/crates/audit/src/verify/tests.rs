@@ -1,10 +1,10 @@
 use proptest::prelude::*;
 
-use super::super::testing::{Place, edit};
+use super::super::testing::{TempLog, edit};
 use super::*;
 use crate::{CheckpointStore as _, Entry, chain};
 
-fn bad(place: &Place) -> Bad {
+fn bad(place: &TempLog) -> Bad {
     let found = place.verify();
     assert!(!found.ok, "{found:?}");
     found.bad.unwrap()
@@ -14,7 +14,7 @@ fn bad(place: &Place) -> Bad {
 #[test]
 fn a_changed_deleted_swapped_or_inserted_record_is_named() {
     let change = |work: &dyn Fn(&mut Vec<String>)| {
-        let place = Place::filled(9);
+        let place = TempLog::filled(9);
         let mut lines = place.lines();
         work(&mut lines);
         place.write_lines(&lines);
@@ -48,12 +48,12 @@ fn sealed_again(records: &[Record]) -> Vec<String> {
 // Security line 186
 #[test]
 fn a_cut_log_and_one_that_was_written_anew_disagree_with_the_store() {
-    let place = Place::filled(9);
+    let place = TempLog::filled(9);
     place.write_lines(&place.lines()[..6]);
     let cut = bad(&place);
     assert_eq!((cut.seq, cut.line), (7, None), "{cut:?}");
 
-    let place = Place::filled(9);
+    let place = TempLog::filled(9);
     let mut records = place.records();
     records[2].object = Some("innocent".into());
     place.write_lines(&sealed_again(&records));
@@ -66,7 +66,7 @@ fn a_cut_log_and_one_that_was_written_anew_disagree_with_the_store() {
 #[test]
 fn a_log_that_only_says_that_it_was_begun_anew_is_found() {
     for prev in [None, Some("f".repeat(64)), Some(GENESIS.to_owned())] {
-        let place = Place::filled(5);
+        let place = TempLog::filled(5);
         let head = place.keeper.head().unwrap().unwrap();
         let mut records = place.records();
         let mut first = records[4].clone();
@@ -84,7 +84,7 @@ fn a_log_that_only_says_that_it_was_begun_anew_is_found() {
         }
         place.write_lines(&lines);
         let bad = bad(&place);
-        assert!(bad.why.contains("no such beginning"), "{bad:?}");
+        assert!(bad.why.contains("no such restart"), "{bad:?}");
         assert!(place.verify().to_accept().is_empty(), "nobody can accept what nobody began");
         assert_eq!(place.audit().append(edit("x")).unwrap_err().code(), "audit_cut");
     }
@@ -99,7 +99,7 @@ fn without_a_store_the_manifests_still_disagree() {
         BTreeMap::from([("run_a".to_owned(), manifest)])
     };
     let runs = |hash: &str| runs_of(hash, "aa");
-    let place = Place::filled(2);
+    let place = TempLog::filled(2);
     let audit = place.audit();
     let finished = Entry::new(Event::GateFinished).object("run_a").digest("manifest", Some("aa"));
     let head = audit.append(finished).unwrap();
@@ -127,7 +127,7 @@ fn without_a_store_the_manifests_still_disagree() {
 // AUDIT-15
 #[test]
 fn only_that_end_of_a_run_counts_which_the_store_heard_of() {
-    let place = Place::filled(2);
+    let place = TempLog::filled(2);
     let end = place.audit().append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
     let verify = |stored: Option<&str>| {
         let (head, stored) = (Some(end.hash.clone()), stored.map(str::to_owned));
@@ -142,7 +142,7 @@ fn only_that_end_of_a_run_counts_which_the_store_heard_of() {
 
 #[test]
 fn a_hash_that_was_noted_down_is_looked_for() {
-    let place = Place::filled(4);
+    let place = TempLog::filled(4);
     let hash = place.records()[1].hash.clone();
     let found = place.verify_with(Verifier::new(None, BTreeMap::new(), Some(hash)));
     assert!(found.ok && found.asked_seq == Some(2), "{found:?}");
@@ -152,7 +152,7 @@ fn a_hash_that_was_noted_down_is_looked_for() {
 
 #[test]
 fn a_log_that_is_not_there_is_fine_until_somebody_remembers_one() {
-    let place = Place::new();
+    let place = TempLog::new();
     assert!(place.verify().ok);
     place.audit().append(edit("a")).unwrap();
     place.audit().settle().unwrap();
@@ -188,7 +188,7 @@ proptest! {
     fn the_first_record_that_was_touched_is_named(
         count in 2usize..12, at in any::<prop::sample::Index>(), change in changes()
     ) {
-        let place = Place::filled(count);
+        let place = TempLog::filled(count);
         let whole = place.verify();
         prop_assert!(whole.ok && whole.records == count as u64);
         let mut lines: Vec<Vec<u8>> = place.lines().into_iter().map(String::into_bytes).collect();

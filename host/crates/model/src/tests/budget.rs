@@ -25,7 +25,7 @@ async fn a_spent_budget_ends_all_requests_of_the_task() {
             .next(Ask::default(), &CancellationToken::new())
             .await;
         assert_eq!(other.unwrap_err().kind, ModelErrorKind::Budget);
-        assert_eq!((server.seen().requests, client.requests().len()), (2, 2));
+        assert_eq!((server.counts().requests, client.requests().len()), (2, 2));
     }
 }
 
@@ -36,7 +36,7 @@ async fn a_repetition_counts_against_the_budget() {
         let ledger = TokenLedger::limited(Some(1));
         let client = client_with(wire, &server.anthropic_base_url(), Deadlines::default(), ledger);
         let error = client.attempts(&Waits::default()).await.unwrap_err();
-        assert_eq!((error.kind, server.seen().requests), (ModelErrorKind::Budget, 1));
+        assert_eq!((error.kind, server.counts().requests), (ModelErrorKind::Budget, 1));
     }
 }
 

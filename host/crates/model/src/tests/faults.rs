@@ -49,7 +49,11 @@ async fn a_spent_limit_is_one_request_although_it_looks_like_a_rate_limit() {
         let server =
             server(&format!("turns: [{{role: editor, status: 429, repeat: 3, body: '{body}'}}]"));
         let error = client(wire, &server).attempts(&Waits::default()).await.unwrap_err();
-        assert_eq!((error.kind, server.seen().requests), (ModelErrorKind::Rejected, 1), "{wire:?}");
+        assert_eq!(
+            (error.kind, server.counts().requests),
+            (ModelErrorKind::Rejected, 1),
+            "{wire:?}"
+        );
         assert!(error.message.contains("limit or quota"), "{}", error.message);
     }
 }
@@ -73,7 +77,7 @@ async fn an_overloaded_server_gets_three_requests_and_no_fourth() {
             let always = server(&format!("turns: [{{role: editor, status: {status}, repeat: 9}}]"));
             let error = client(wire, &always).attempts(&Waits::default()).await.unwrap_err();
             assert_eq!((error.kind, error.status), (ModelErrorKind::Unavailable, Some(status)));
-            assert_eq!(always.seen().requests, 3);
+            assert_eq!(always.counts().requests, 3);
         }
     }
 }
@@ -95,7 +99,7 @@ async fn a_refusal_that_cannot_heal_is_one_request() {
                 _ => "AGENT_LLM_MODEL",
             };
             assert!(error.message.contains(named), "{wire:?}: {}", error.message);
-            assert_eq!(server.seen().requests, 1);
+            assert_eq!(server.counts().requests, 1);
         }
     }
 }
@@ -110,7 +114,7 @@ async fn broken_connections_are_counted_attempts() {
             "turns: [{role: editor, text: abc, reset_after_bytes: 90, repeat: 2}, {role: editor, text: done}]",
         );
         assert_eq!(client(wire, &server).attempts(&Waits::default()).await.unwrap().text, "done");
-        assert_eq!(server.seen().requests, 3);
+        assert_eq!(server.counts().requests, 3);
 
         for origin in [format!("http://{closed}"), "http://model.invalid".into()] {
             let (waits, client) = (Waits::default(), client_at(wire, &origin));
@@ -242,7 +246,7 @@ async fn a_stream_that_stands_still_or_drips_is_given_up() {
             let server = server(stalled);
             let mut short = short;
             // On a busy machine it may be over before the request is sent: then it was too short for this story.
-            while server.seen().requests == 0 {
+            while server.counts().requests == 0 {
                 let deadlines = match in_all {
                     false => Deadlines { idle: short, ..Deadlines::default() },
                     true => Deadlines { total: short, ..Deadlines::default() },
@@ -297,7 +301,7 @@ async fn redirects_are_not_followed() {
             assert_eq!(thread.join().unwrap().len(), 1);
         }
     }
-    assert_eq!(other.seen().requests, 0);
+    assert_eq!(other.counts().requests, 0);
 }
 
 // security line 162, at the client's level

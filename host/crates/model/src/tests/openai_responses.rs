@@ -56,7 +56,7 @@ async fn conversations_that_begin_the_same_share_a_cache_key() {
         (&long, vec![]),
     ] {
         let mut chat = client.model.open(role, "s", &tools);
-        chat.say(&format!("task {}", server.seen().requests));
+        chat.say(&format!("task {}", server.counts().requests));
         chat.next(Ask::default(), &CancellationToken::new()).await.unwrap();
     }
     let keys: Vec<_> = server

@@ -113,7 +113,7 @@ async fn answers_must_fit_the_calls() {
         }
         let early = chat.next(Ask::default(), &cancel).await.unwrap_err();
         assert_eq!(early.kind, ModelErrorKind::Misused);
-        assert_eq!(server.seen().requests, 1);
+        assert_eq!(server.counts().requests, 1);
         chat.answer(vec![result(a), result(b)]).unwrap();
     }
 }
