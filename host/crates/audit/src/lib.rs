@@ -1,7 +1,7 @@
 //! The audit log: who did what with which right, as records that are chained by their hashes.
 //!
 //! The crate promises that a record is appended before an action is taken, or right after it where the record states
-//! the result; that nothing goes on while a record cannot be written; and that a record which was changed, removed or
+//! the result; that no action begins while a record cannot be written; and that a record which was changed, removed or
 //! added later is found. Every crate above may append; only the program itself verifies, restarts and prints the log.
 //!
 //! - [`Audit::append`] and [`Audit::settle`] write; [`Entry`] is the content of a record.

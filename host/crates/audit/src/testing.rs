@@ -1,4 +1,4 @@
-//! A log of its own for each test, and a keeper that remembers in memory.
+//! A log in a directory of its own for each test, and a checkpoint store in memory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -67,7 +67,7 @@ impl TempLog {
         state(self.dir.path())
     }
 
-    /// As another process has it.
+    /// Opens the log as another process would.
     pub(super) fn audit(&self) -> Audit {
         let keeper = Arc::<Memory>::clone(&self.keeper);
         Audit::new(self.state(), self.dir.path(), keeper, Secrets::default())
@@ -103,7 +103,7 @@ impl TempLog {
         verify_all(&self.state(), self.dir.path(), verifier).unwrap()
     }
 
-    /// Somebody says that what is missing or unknown is known to be.
+    /// Accepts everything that is missing or unknown.
     pub(super) fn accept(&self, found: &Verification) {
         let audit = self.audit();
         for entry in found.to_accept() {
@@ -112,7 +112,7 @@ impl TempLog {
         audit.settle().unwrap();
     }
 
-    /// With so many records, settled.
+    /// Returns a settled log with `count` records.
     pub(super) fn filled(count: usize) -> Self {
         let place = Self::new();
         let audit = place.audit();

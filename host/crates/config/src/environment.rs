@@ -52,11 +52,6 @@ pub fn secrets(lookup: impl Fn(&str) -> Option<String>) -> Secrets {
     Secrets::of(lookup)
 }
 
-/// Returns the value of `AGENT_ARTIFACT_DIR`, unchecked.
-pub fn artifact_dir(lookup: impl Fn(&str) -> Option<String>) -> Option<String> {
-    lookup("AGENT_ARTIFACT_DIR").filter(|value| !value.is_empty())
-}
-
 /// Checks that a key can be sent in a header and may be sent to this address.
 fn check_key(variable: &'static str, key: String, url: &Url) -> Result<Secret, EnvironmentError> {
     if !key.chars().all(|c| c.is_ascii_graphic()) {

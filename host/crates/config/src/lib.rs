@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use ceiling::{ConfigCeiling, DEFAULT_MAX_TOKENS, effective};
-pub use environment::{artifact_dir, model_access, secrets};
+pub use environment::{model_access, secrets};
 pub use error::{ConfigError, EnvironmentError, Position};
 pub use load::{Root, find_root, load};
 

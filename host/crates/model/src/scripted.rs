@@ -80,7 +80,7 @@ pub enum End {
     Cut(usize),
     /// The connection breaks.
     Reset(usize),
-    /// Nothing more is sent until the client goes away.
+    /// Nothing more is sent until the client closes the connection.
     Stall(usize),
 }
 
@@ -260,7 +260,7 @@ pub trait Format {
     fn stream(&self, turn: &Spoken) -> String;
 }
 
-/// What the model says in one turn, before a wire writes it.
+/// The content of one turn, before a wire writes it.
 #[derive(Debug)]
 pub struct Spoken {
     /// `ROLE-NUMBER`, from which a wire makes its ids.
@@ -279,7 +279,7 @@ pub struct Answer {
     pub status: u16,
     pub headers: Vec<(String, String)>,
     pub body: Vec<Bytes>,
-    /// What happens after the body; `None` when the body is complete.
+    /// How the body stops short; `None` when it is complete.
     pub end: Option<End>,
     pub delay_ms: u64,
 }
@@ -292,6 +292,7 @@ pub struct Player {
 }
 
 impl Player {
+    /// Starts a script.
     pub fn new(script: Script) -> Self {
         Self { script, asked: BTreeMap::new() }
     }
@@ -318,7 +319,7 @@ impl Player {
 }
 
 impl Answer {
-    /// An answer that every wire reads as an error.
+    /// Returns an answer that every wire reads as an error.
     pub fn refusal(status: u16, body: &Value) -> Self {
         Self {
             status,
@@ -591,7 +592,7 @@ impl Model for ScriptedModel {
     }
 }
 
-/// Takes the place of the network: bodies of requests in, answers out.
+/// Replaces the network: it takes bodies of requests and returns answers.
 #[derive(Clone)]
 pub(super) struct Transport(Arc<Mutex<Played>>);
 

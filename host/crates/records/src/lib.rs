@@ -1,6 +1,6 @@
 //! The records that outlive a process: the store of tasks and runs, and the artifacts of verifications.
 //!
-//! The crate promises that a change which a user was told about survives a loss of power, that a damaged or foreign store is
+//! The crate promises that a change survives a loss of power once `act` has reported it, that a damaged or foreign store is
 //! refused and left as it is, and that files which a step made are read and removed without following links. The program and
 //! the Verifier call it; below it are only the audit log and the file system.
 //!

@@ -20,7 +20,7 @@ use super::run_dir::RunDir;
 /// longer has stopped.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
 
-/// An ARTIFACT_DIR that exists, is ours to write and lies outside the repository.
+/// An ARTIFACT_DIR that exists, is writable and is outside the repository.
 #[derive(Debug)]
 pub struct ArtifactDir {
     path: PathBuf,
@@ -72,7 +72,7 @@ impl ArtifactDir {
     }
 
     /// Opens ARTIFACT_DIR. Refuses an unsuitable path before anything is created, then creates missing directories with mode
-    /// 0700. An existing directory keeps its mode; everything that is created in it is closed to other users.
+    /// 0700. An existing directory keeps its mode; everything that is created in it is private to its owner.
     ///
     /// # Errors
     /// The path is relative, the root of the file system, inside the repository or not a writable directory.
@@ -313,7 +313,7 @@ impl ArtifactDir {
 
     pub(super) fn forget_image(&self, image: &str) -> io::Result<()> {
         self.cache.private_subdirectory(image)?.remove_file(PASSWD)?;
-        // Not empty as long as a run has its cache there.
+        // The directory is not empty while a run has its cache there.
         let _ = unlinkat(&self.cache, image, AtFlags::REMOVEDIR);
         Ok(())
     }

@@ -154,7 +154,7 @@ fn keep_downloads(directory: &Dir, path: &mut Vec<String>) -> io::Result<()> {
 /// sweep before has bounded the depth.
 fn keep_remote(directory: &Dir) -> io::Result<()> {
     let inside = entries(directory)?;
-    // A record that is too large counts as none, so that its directory is not kept.
+    // A record that is too large counts as none, so its files are removed.
     let record = directory.read(REMOTE, MAX_RECORD).ok();
     let record = record.and_then(|record| String::from_utf8(record).ok());
     let remote = record.is_some_and(|record| all_downloaded(&record));

@@ -87,7 +87,7 @@ mod tests {
         Head { seq, hash: format!("hash {seq}"), end: seq * 100 }
     }
 
-    // VERIFIER-21: a full disk is told as one, whichever file met it first.
+    // VERIFIER-21: a full disk is reported as one, in whichever file it was found.
     #[test]
     fn a_full_disk_is_told_as_one() {
         let sqlite = |code| rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(code), None);

@@ -1,8 +1,8 @@
 //! The store: tasks, their order, their runs and what they wrote, in the SQLite database `state/act.db`.
 //!
 //! [`Store::open`] opens the database, or creates it; everything else is a method of [`Store`]. Each change is one
-//! transaction. A change that a user is told about is on the disk before `act` reports it; a change that only says how far
-//! a task is may be lost with the machine, never with the process.
+//! transaction. A change is on the disk before `act` reports it to the user. Only the progress of a task may be lost with the
+//! machine, never with the process.
 
 mod audit_head;
 mod open;
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 
 pub use act_core::TaskState;
 pub use runs::{Measured, RunRecord, Totals};
-pub use tasks::{Flags, MAX_ATTEMPTS, Progress, Submission, Task, TaskRecord, UnfinishedTask};
+pub use tasks::{Flags, Progress, Submission, Task, TaskRecord, UnfinishedTask};
 pub use written_files::{NewStuckReport, ProposalRecord, ProposalState, StuckReportRecord};
 
 /// Maximum wait for a process that holds the database. A transaction takes milliseconds, so a process that holds it longer
@@ -214,7 +214,7 @@ impl StoreError {
                  with its name away to start with an empty queue, or set AGENT_ARTIFACT_DIR"
             }
             Self::Future { .. } => "use that version of act, or set AGENT_ARTIFACT_DIR",
-            Self::Lost { .. } => "somebody has put another database in its place",
+            Self::Lost { .. } => "another database was put in its place",
             Self::Busy { .. } => "try again; `ps` shows an act that is stopped or hangs",
             Self::Full { .. } => "make room there, or set AGENT_ARTIFACT_DIR",
             Self::Unusable { .. } => {

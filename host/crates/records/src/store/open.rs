@@ -352,7 +352,7 @@ mod tests {
         open(dir.path()).unwrap();
     }
 
-    /// As a version before the first would have left it, with something in it.
+    /// Makes a database of a version before the first, with some content.
     fn older(dir: &Path, something: &str) -> Connection {
         let connection = Connection::open(dir.join(NAME)).unwrap();
         connection.pragma_update(None, "application_id", APPLICATION_ID).unwrap();
@@ -372,7 +372,7 @@ mod tests {
         };
         assert_eq!(version(&connection), VERSION);
 
-        // In the way of the second table.
+        // The table `runs` exists already, so the migration fails.
         let dir = tempfile::tempdir().unwrap();
         let connection = older(dir.path(), "CREATE TABLE runs (x)");
         assert!(judge(&connection, &dir.path().join(NAME)).is_err());
@@ -479,7 +479,7 @@ mod tests {
         fs::write(dir.path().join("act.db-wal"), "old").unwrap();
         refused(dir.path(), "store_damaged");
         assert!(!dir.path().join(NAME).exists());
-        // What holds no changes is in nobody's way.
+        // The index of the log holds no changes, so it is ignored.
         fs::rename(dir.path().join("act.db-wal"), dir.path().join("act.db-shm")).unwrap();
         open(dir.path()).unwrap();
     }
@@ -494,7 +494,7 @@ mod tests {
         let store = open(dir.path()).unwrap();
         store.connection().execute_batch("DELETE FROM runs WHERE run_id = 'run_1'").unwrap();
         assert_eq!(count(&store), 399);
-        // As a crash leaves it.
+        // A copy as a crash would leave it.
         for name in [NAME, "act.db-wal"] {
             fs::copy(dir.path().join(name), dir.path().join(format!("{name}.kept"))).unwrap();
         }
@@ -503,7 +503,7 @@ mod tests {
         assert_eq!(count(&open(dir.path()).unwrap()), 400);
     }
 
-    // STORE-7: runs of a time when the hash of their end was not kept stay, without one.
+    // STORE-7: runs of a version that did not store the hash of their end stay, without one.
     #[test]
     fn a_run_of_an_earlier_version_has_no_end_that_could_be_compared() {
         let connection = Connection::open_in_memory().unwrap();

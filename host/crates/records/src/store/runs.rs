@@ -126,16 +126,6 @@ impl Store {
         self.one(query, [repo], RunRecord::read)
     }
 
-    /// Returns the runs without an end. Their owners may be dead.
-    ///
-    /// # Errors
-    ///
-    /// The database cannot be read.
-    pub fn unfinished_runs(&self) -> Result<Vec<RunRecord>> {
-        let query = "SELECT * FROM runs WHERE finished_at IS NULL ORDER BY rowid";
-        self.all(query, [], RunRecord::read)
-    }
-
     /// Returns the runs of a task, the oldest first.
     ///
     /// # Errors
