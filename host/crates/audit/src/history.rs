@@ -28,28 +28,12 @@ pub fn verify_all(
 ) -> Result<Verification, AuditError> {
     let log = path.join(NAME);
     read(&mut verifier, AuditReader::open(state, path)?, &log, None)?;
-    let Some((mut before, mut pending)) = verifier.before() else { return Ok(verifier.finish()) };
-    let mut accepted = verifier.accepted();
-    let mut found = verifier.finish();
+    let Some((before, mut pending)) = verifier.before() else { return Ok(verifier.finish()) };
+    let (mut accepted, mut found) = (verifier.accepted(), verifier.finish());
+    let mut next = Some(before);
     for _ in 0..MAX_ARCHIVED {
-        let restart = before.restart;
-        let archived = verify_archived(state, path, before, pending)?;
-        pending = archived.pending;
-        accepted.add_earlier(archived.accepted);
-        // Even where a gap is accepted, no manifest may contradict the log that exists.
-        found.bad = found.bad.or_else(|| archived.disputes.into_iter().next());
-        found.runs_compared += archived.runs_compared;
-        found.asked_seq = found.asked_seq.or(archived.asked_seq);
-        // A missing log does not name the log before it, so the store is asked.
-        let next = match (archived.before, &archived.log.missing) {
-            (None, Some(_)) => pending.before(restart),
-            (before, _) => before,
-        };
-        found.earlier.push(archived.log);
-        match next {
-            Some(next) => before = next,
-            None => break,
-        }
+        let Some(before) = next else { break };
+        next = verify_archived(state, path, before, &mut pending, &mut accepted, &mut found)?;
     }
     Ok(found.conclude_history(pending, &accepted))
 }
@@ -108,34 +92,26 @@ fn read(
     Ok(())
 }
 
-/// The result of one archived log.
-struct ArchivedLog {
-    log: EarlierLog,
-    before: Option<Before>,
-    /// The facts that this log does not contain.
-    pending: Pending,
-    accepted: Accepted,
-    /// Manifests that disagree with this log.
-    disputes: Vec<Bad>,
-    runs_compared: u64,
-    asked_seq: Option<u64>,
-}
-
 /// Why an archived log counts as missing: a stable word, and a text for people.
 type Missing = (&'static str, String);
 
 /// Verifies one archived log: it has to be the file that was archived, and sound up to the head that the store had then.
+/// Adds its result to `found` and its acceptances to `accepted`, and removes the facts that it contains from `pending`.
+/// Returns the log before it.
 fn verify_archived(
     state: &Dir,
     path: &Path,
     before: Before,
-    pending: Pending,
-) -> Result<ArchivedLog, AuditError> {
-    let seq = before.head.as_ref().map_or(0, |head| head.seq);
+    pending: &mut Pending,
+    accepted: &mut Accepted,
+    found: &mut Verification,
+) -> Result<Option<Before>, AuditError> {
+    let restart = before.restart;
+    let last = before.head.as_ref().map(|head| head.seq);
     let mut log = EarlierLog {
         name: before.name.clone(),
-        restart: before.restart,
-        seq,
+        restart,
+        seq: last.unwrap_or_default(),
         records: 0,
         head: None,
         sha256: None,
@@ -144,42 +120,42 @@ fn verify_archived(
         accepted_seq: None,
     };
     let path = path.join(&before.name);
-    let file = match open(state, &path, &before, &mut log)? {
-        Ok(file) => file,
+    let mut next = None;
+    match open(state, &path, &before, &mut log)? {
         Err((reason, why)) => {
             (log.reason, log.missing) = (Some(reason.to_owned()), Some(why));
-            let accepted = Accepted::default();
-            let (before, runs_compared, asked_seq) = (None, 0, None);
-            let disputes = vec![];
-            return Ok(ArchivedLog {
-                log,
-                before,
-                pending,
-                accepted,
-                disputes,
-                runs_compared,
-                asked_seq,
-            });
         }
-    };
-    // The lines after that head are not judged: they may be the reason why the log was archived.
-    let last = before.head.as_ref().map(|head| head.seq);
-    let mut verifier = Verifier::new(before.head, pending.runs, pending.asked)
-        .restarted(pending.restarts)
-        .archived();
-    read(&mut verifier, AuditReader::of(file, u64::MAX), &path, last)?;
-    let (mut accepted, next, pending) = (verifier.accepted(), verifier.begun(), verifier.pending());
-    let disputes = verifier.disputes();
-    let found = verifier.finish();
-    if let Some(bad) = &found.bad {
-        log.reason = Some("broken".to_owned());
-        log.missing = Some(format!("its record {} was changed: {}", bad.seq, bad.why));
-        // The one who changed the log could have added acceptances as well.
-        accepted = Accepted::default();
+        Ok(file) => {
+            let Pending { runs, asked, restarts } = std::mem::take(pending);
+            let mut verifier =
+                Verifier::new(before.head, runs, asked).restarted(restarts).archived();
+            // The lines after that head are not judged: they may be the reason why the log was archived.
+            read(&mut verifier, AuditReader::of(file, u64::MAX), &path, last)?;
+            let acceptances = verifier.accepted();
+            (next, *pending) = (verifier.begun(), verifier.pending());
+            // Even where a gap is accepted, no manifest may contradict the log that exists.
+            let disputes = verifier.disputes();
+            found.bad = found.bad.take().or_else(|| disputes.into_iter().next());
+            let result = verifier.finish();
+            match &result.bad {
+                None => accepted.add_earlier(acceptances),
+                // The one who changed the log could have added acceptances as well, so they do not count.
+                Some(bad) => {
+                    log.reason = Some("broken".to_owned());
+                    log.missing = Some(format!("its record {} was changed: {}", bad.seq, bad.why));
+                }
+            }
+            (log.records, log.head) = (result.records, result.head);
+            found.runs_compared += result.runs_compared;
+            found.asked_seq = found.asked_seq.or(result.asked_seq);
+        }
     }
-    (log.records, log.head) = (found.records, found.head);
-    let (runs_compared, asked_seq) = (found.runs_compared, found.asked_seq);
-    Ok(ArchivedLog { log, before: next, pending, accepted, disputes, runs_compared, asked_seq })
+    if log.missing.is_some() && next.is_none() {
+        // A missing log does not name the log before it, so the store is asked.
+        next = pending.before(restart);
+    }
+    found.earlier.push(log);
+    Ok(next)
 }
 
 /// Opens an archived log, and sets its digest in `log`.

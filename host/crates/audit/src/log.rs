@@ -23,7 +23,7 @@ use sha2::{Digest, Sha256};
 
 use super::chain::{GENESIS, Item, MAX_LINE, Tail, TailError, judge, last_seq, seal, tail};
 use super::error::AuditError;
-use super::head::{CheckpointStore, Head};
+use super::head::{CheckpointError, CheckpointStore, Head};
 use super::record::{Entry, Event, Record};
 
 pub const NAME: &str = "audit.jsonl";
@@ -274,27 +274,26 @@ impl Log {
         if first {
             self.state.sync().map_err(|error| AuditError::io(&self.path, error))?;
         }
-        self.keep(&head)?;
+        self.checkpoint("its head cannot be stored", self.checkpoints.keep(&head))?;
         open.settled = head.seq;
         Ok(())
     }
 
-    fn keep(&self, head: &Head) -> Result<(), AuditError> {
-        self.checkpoints.keep(head).map_err(|reason| {
-            AuditError::checkpoint(&self.path, "its head cannot be kept", &reason)
-        })
+    /// Adds to an error of the checkpoint store what could not be done.
+    fn checkpoint<T>(
+        &self,
+        what: &str,
+        result: Result<T, CheckpointError>,
+    ) -> Result<T, AuditError> {
+        result.map_err(|error| AuditError::checkpoint(&self.path, what, &error))
     }
 
     pub(super) fn stored_grants(&self) -> Result<Option<String>, AuditError> {
-        self.checkpoints.grants().map_err(|reason| {
-            AuditError::checkpoint(&self.path, "the last known grants cannot be looked up", &reason)
-        })
+        self.checkpoint("the last known grants cannot be looked up", self.checkpoints.grants())
     }
 
     pub(super) fn keep_grants(&self, sha256: &str) -> Result<(), AuditError> {
-        self.checkpoints.keep_grants(sha256).map_err(|reason| {
-            AuditError::checkpoint(&self.path, "the grants cannot be remembered", &reason)
-        })
+        self.checkpoint("the grants cannot be stored", self.checkpoints.keep_grants(sha256))
     }
 
     /// Appends all records that wait to the file that has the name of the log now.
@@ -385,12 +384,9 @@ impl Log {
 
     /// Refuses a log that was cut or written anew since its head was stored.
     fn check_heads(&self, file: &LogFile, known: Option<Head>) -> Result<(), AuditError> {
-        let kept = self.checkpoints.head().map_err(|reason| {
-            AuditError::checkpoint(&self.path, "its head cannot be looked up", &reason)
-        })?;
-        let restarts = self.checkpoints.restarts().map_err(|reason| {
-            AuditError::checkpoint(&self.path, "its beginnings cannot be looked up", &reason)
-        })?;
+        let kept = self.checkpoint("its head cannot be looked up", self.checkpoints.head())?;
+        let restarts =
+            self.checkpoint("its restarts cannot be looked up", self.checkpoints.restarts())?;
         for head in kept.into_iter().chain(known) {
             let is_head = |record: Record| (record.seq, &record.hash) == (head.seq, &head.hash);
             // `restart` began this log after that head. The store has the first record of every such log.
@@ -437,9 +433,7 @@ impl Log {
         if !lock::wait(&handle, Kind::Exclusive, LONGEST_WAIT).map_err(io)? {
             return Err(AuditError::Busy { path: self.path.clone() });
         }
-        let kept = self.checkpoints.head().map_err(|reason| {
-            AuditError::checkpoint(&self.path, "its head cannot be looked up", &reason)
-        })?;
+        let kept = self.checkpoint("its head cannot be looked up", self.checkpoints.head())?;
         let archived = match self.state.contains(NAME).map_err(io)? {
             false => None,
             true => Some(self.free_name(&self.taken_names()?)?),
@@ -467,9 +461,7 @@ impl Log {
         self.state.sync().map_err(io)?;
         let size = line.len() as u64;
         let head = Head { seq, hash: hash.clone(), end: size };
-        self.checkpoints.restarted(&head, &line).map_err(|reason| {
-            AuditError::checkpoint(&self.path, "its new beginning cannot be kept", &reason)
-        })?;
+        self.checkpoint("its restart cannot be stored", self.checkpoints.restarted(&head, &line))?;
         open.tail = Some(Tail { seq, hash, size, open_line: false, torn: None });
         (open.file, open.settled, open.reserved) = (Some(file), seq, 0);
         Ok(archived)
@@ -488,9 +480,8 @@ impl Log {
     /// Returns the names of all archived logs, whether their files still exist or not: a new file of that name would be
     /// mistaken for the archived one.
     fn taken_names(&self) -> Result<Vec<String>, AuditError> {
-        let restarts = self.checkpoints.restarts().map_err(|reason| {
-            AuditError::checkpoint(&self.path, "its beginnings cannot be looked up", &reason)
-        })?;
+        let restarts =
+            self.checkpoint("its restarts cannot be looked up", self.checkpoints.restarts())?;
         let lines = restarts.into_values().filter_map(|beginning| beginning.line);
         let name = |line: String| match judge(line.trim_end().as_bytes()) {
             Item::Record(record) => record.object,

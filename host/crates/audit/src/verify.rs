@@ -179,7 +179,7 @@ impl Before {
 }
 
 /// The runs and hashes that were not found yet. They are searched in one log after the other.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Pending {
     pub(super) runs: BTreeMap<String, ManifestFacts>,
     pub(super) asked: Option<String>,
