@@ -26,6 +26,7 @@ use super::error::AuditError;
 use super::head::{CheckpointError, CheckpointStore, Head};
 use super::record::{Entry, Event, Record};
 
+/// Name of the log in `state/`.
 pub const NAME: &str = "audit.jsonl";
 /// Maximum wait for the lock. Appending takes less than a millisecond, so a process that holds it longer has stopped.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(10);

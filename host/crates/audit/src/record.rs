@@ -92,6 +92,7 @@ pub enum Decision {
 }
 
 impl Decision {
+    /// Returns the word in the record.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Allow => "allow",
@@ -140,6 +141,7 @@ pub enum Event {
 }
 
 impl Event {
+    /// Returns the word in the record.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::TaskStarted => "task_started",
@@ -206,24 +208,28 @@ impl Entry {
         Self { record }
     }
 
+    /// Sets the component.
     #[must_use]
     pub fn subject(mut self, subject: &Subject) -> Self {
         self.record.subject = Some(subject.clone());
         self
     }
 
+    /// Sets the path, run or image.
     #[must_use]
     pub fn object(mut self, object: &str) -> Self {
         self.record.object = Some(object.to_owned());
         self
     }
 
+    /// Sets the decision.
     #[must_use]
     pub fn decision(mut self, decision: Decision) -> Self {
         self.record.decision = Some(decision);
         self
     }
 
+    /// Sets the reason, a stable word.
     #[must_use]
     pub fn reason(mut self, reason: &str) -> Self {
         self.record.reason = Some(reason.to_owned());
@@ -237,6 +243,7 @@ impl Entry {
         self
     }
 
+    /// Adds a count.
     #[must_use]
     pub fn count(mut self, what: &str, count: u64) -> Self {
         self.record.counts.insert(what.to_owned(), count);
@@ -252,6 +259,7 @@ impl Entry {
         self
     }
 
+    /// Adds names, up to the maximum of a record.
     #[must_use]
     pub fn names<N: Into<String>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.record.names.extend(names.into_iter().take(NAMES).map(Into::into));

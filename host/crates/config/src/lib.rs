@@ -133,6 +133,7 @@ pub struct ComponentRequest {
     pub replaces: Option<String>,
 }
 
+/// The kind of a requested component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComponentKind {
     Scout,

@@ -25,7 +25,9 @@ use crate::wire::{
 };
 use crate::{ModelError, Stop, ToolCall, ToolResult, error, surrogates};
 
+/// The model when the user names none.
 pub const DEFAULT_MODEL: &str = "claude-opus-5-5";
+/// The address of the provider, without a version.
 pub const DEFAULT_BASE_URL: &str = "https://api.anthropic.com";
 
 /// The version of the wire, the only one there is.

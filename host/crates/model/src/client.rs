@@ -35,6 +35,7 @@ impl ModelAccess {
         self.wire().service()
     }
 
+    /// Returns whether requests carry a key.
     pub fn has_key(&self) -> bool {
         !matches!(self, Self::Custom { key: None, .. } | Self::Scripted(_))
     }

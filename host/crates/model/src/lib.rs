@@ -136,13 +136,14 @@ pub struct ModelError {
     pub retry_after: Option<std::time::Duration>,
 }
 
+/// The kind of a failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelErrorKind {
     /// The connection was refused or reset, or the name was not found.
     Transport,
     /// The idle or the total deadline has passed.
     Timeout,
-    /// The stream ended before the turn did.
+    /// The stream ended before the turn was complete.
     Cut,
     /// The answer does not follow the wire, or is too large.
     Malformed,

@@ -20,7 +20,9 @@ use crate::wire::{
 };
 use crate::{ModelError, Stop, ToolCall, ToolResult, error, surrogates};
 
+/// The model when the user names none.
 pub const DEFAULT_MODEL: &str = "gpt-6.1-sol";
+/// The address of the provider, with its version.
 pub const DEFAULT_BASE_URL: &str = "https://api.openai.com/v1";
 
 pub(super) struct OpenAiResponses;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::{messages, responses};
 use act_model::scripted::{ChatCompletions, Format, Spoken};
 
+/// The format of a provider.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wire {
     /// OpenAI-compatible Chat Completions.
@@ -16,12 +17,14 @@ pub enum Wire {
 }
 
 impl Wire {
+    /// All wires.
     pub const ALL: [Self; 3] = [Self::ChatCompletions, Self::Messages, Self::Responses];
 
     pub(super) fn of(path: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|wire| path.ends_with(wire.path()))
     }
 
+    /// Returns the name of the wire in file names.
     pub fn name(self) -> &'static str {
         match self {
             Self::ChatCompletions => "chat_completions",

@@ -207,6 +207,7 @@ impl StoreError {
         matches!(self, Self::Busy { .. } | Self::Unusable { .. } | Self::Full { .. })
     }
 
+    /// Returns what the user can do.
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Damaged { .. } | Self::Foreign { .. } => {

@@ -13,6 +13,7 @@ use super::{Result, Store, Synchronous, TaskState, json, now};
 /// Maximum number of timings. A new one then replaces the oldest.
 const MAX_TIMINGS: u32 = 100_000;
 
+/// The row of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunRecord {
     pub run_id: String,

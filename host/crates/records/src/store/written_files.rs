@@ -17,6 +17,7 @@ pub struct NewStuckReport<'a> {
     pub run_ids: &'a [String],
 }
 
+/// The row of a stuck report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckReportRecord {
     pub task_id: String,
@@ -127,6 +128,7 @@ impl ProposalState {
     }
 }
 
+/// The row of a proposal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProposalRecord {
     /// The id of the dry run.
