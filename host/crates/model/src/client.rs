@@ -10,7 +10,7 @@ use super::chat_completions::ChatCompletions;
 use super::conversation::WireConversation;
 use super::http::Http;
 use super::openai_responses::OpenAiResponses;
-use super::scripted::{Script, ScriptedModel, Transport};
+use super::scripted::{Script, Transport};
 use super::wire::{Service, Wire};
 use super::{Conversation, Deadlines, Model, ModelError, ModelErrorKind, TokenLedger, ToolSpec};
 use act_core::event::Events;
@@ -61,17 +61,19 @@ pub fn connect(
     events: Events,
     ledger: TokenLedger,
 ) -> Result<Arc<dyn Model>, ModelError> {
-    Ok(match access {
-        ModelAccess::Scripted(script) => Arc::new(ScriptedModel::new(script, events, ledger)?),
-        access => Arc::new(Client::new(Endpoint::new(access, deadlines, events, ledger)?)),
-    })
+    Ok(Arc::new(Client::new(access, deadlines, events, ledger)?))
 }
 
-pub(super) struct Client(Arc<Endpoint>);
+pub(super) struct Client(pub(super) Arc<Endpoint>);
 
 impl Client {
-    pub(super) fn new(endpoint: Endpoint) -> Self {
-        Self(Arc::new(endpoint))
+    pub(super) fn new(
+        access: ModelAccess,
+        deadlines: Deadlines,
+        events: Events,
+        ledger: TokenLedger,
+    ) -> Result<Self, ModelError> {
+        Endpoint::new(access, deadlines, events, ledger).map(|endpoint| Self(Arc::new(endpoint)))
     }
 }
 
@@ -93,31 +95,30 @@ pub(super) struct Endpoint {
 }
 
 impl Endpoint {
-    pub(super) fn new(
+    fn new(
         access: ModelAccess,
         deadlines: Deadlines,
         events: Events,
         ledger: TokenLedger,
     ) -> Result<Self, ModelError> {
         let wire = access.wire();
+        let mut script = None;
         let (base_url, model, key) = match access {
             ModelAccess::Custom { base_url, model, key } => (base_url, model, key),
             ModelAccess::Anthropic { base_url, model, key }
             | ModelAccess::OpenAi { base_url, model, key } => (base_url, model, Some(key)),
-            // A scripted transport takes the place of the network, so nothing is sent to this address.
-            ModelAccess::Scripted(_) => ("http://127.0.0.1/v1".into(), "scripted".into(), None),
+            // The script takes the place of the network, so nothing is sent to this address.
+            ModelAccess::Scripted(turns) => {
+                script = Some(Transport::new(turns));
+                ("http://127.0.0.1/v1".into(), "scripted".into(), None)
+            }
         };
         let service = wire.service();
         let url = address(&base_url, service)?;
         let headers = headers(wire.as_ref(), key.as_ref(), service)?;
         let has_key = key.is_some();
-        let http = Http::new(deadlines, Secrets::new(key), events, ledger);
+        let http = Http::new(script, deadlines, Secrets::new(key), events, ledger);
         Ok(Self { http, url, headers, wire, service, has_key, model })
-    }
-
-    /// Sends requests to a script instead of the network.
-    pub(super) fn through(self, script: Transport) -> Self {
-        Self { http: self.http.through(script), ..self }
     }
 }
 

@@ -57,11 +57,11 @@ impl Default for Deadlines {
 pub(super) struct Http {
     client: OnceLock<Client>,
     /// Answers in place of the network.
-    script: Option<Transport>,
-    pub(super) deadlines: Deadlines,
-    pub(super) secrets: Secrets,
-    pub(super) events: Events,
-    pub(super) ledger: TokenLedger,
+    pub(super) script: Option<Transport>,
+    deadlines: Deadlines,
+    secrets: Secrets,
+    events: Events,
+    ledger: TokenLedger,
 }
 
 /// One request, and the names under which events and messages report it.
@@ -86,16 +86,13 @@ struct Trace {
 
 impl Http {
     pub(super) fn new(
+        script: Option<Transport>,
         deadlines: Deadlines,
         secrets: Secrets,
         events: Events,
         ledger: TokenLedger,
     ) -> Self {
-        Self { client: OnceLock::new(), script: None, deadlines, secrets, events, ledger }
-    }
-
-    pub(super) fn through(self, script: Transport) -> Self {
-        Self { script: Some(script), ..self }
+        Self { client: OnceLock::new(), script, deadlines, secrets, events, ledger }
     }
 
     /// Sends a request and returns the turn that its stream contains. Nothing is sent once the token budget is spent.
@@ -166,29 +163,22 @@ impl Http {
         })?;
         trace.status = Some(response.status().as_u16());
         trace.request_id = self.request_id(response.headers());
-        if !response.status().is_success() {
-            trace.costs = false;
-            let (status, headers) = (response.status(), response.headers().clone());
-            let deadline = total.min(Instant::now() + self.deadlines.idle);
-            let body = beginning(response, deadline).await;
-            return Err(error::of_status(
-                status,
-                &headers,
-                &body,
-                (service, has_key),
-                act_core::clock::now(),
-            ));
+        let (status, headers) = (response.status(), response.headers().clone());
+        let foreign = foreign_type(&headers);
+        if status.is_success() && foreign.is_none() {
+            return self.read(response, parser, service, first, total).await;
         }
-        if let Some(kind) = foreign_type(response.headers()) {
-            let deadline = total.min(Instant::now() + self.deadlines.idle);
-            let body = beginning(response, deadline).await;
+        trace.costs = status.is_success();
+        let body = beginning(response, total.min(Instant::now() + self.deadlines.idle)).await;
+        if let Some(kind) = foreign.filter(|_| status.is_success()) {
             let text = error::excerpt(&String::from_utf8_lossy(&body));
             return Err(ModelError::malformed(format!(
                 "the model's server answered with {kind} instead of an event stream: {text}; check {}",
                 service.address_variable
             )));
         }
-        self.read(response, parser, service, first, total).await
+        let now = act_core::clock::now();
+        Err(error::of_status(status, &headers, &body, (service, has_key), now))
     }
 
     /// Reads the stream until the turn and its counts are complete.

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use serde_yaml::Spanned;
 
-use super::client::{Client, Endpoint};
+use super::client::Client;
 use super::{
     Conversation, Deadlines, Model, ModelAccess, ModelError, TokenLedger, ToolCall, ToolSpec,
 };
@@ -561,10 +561,7 @@ impl Format for ChatCompletions {
 /// assert_eq!(turn.text, "hello");
 /// # });
 /// ```
-pub struct ScriptedModel {
-    client: Client,
-    transport: Transport,
-}
+pub struct ScriptedModel(Client);
 
 impl ScriptedModel {
     /// Opens a model that plays `script`.
@@ -573,22 +570,19 @@ impl ScriptedModel {
     ///
     /// The client in front of the script has the same checks as for a server; they hold for every script.
     pub fn new(script: Script, events: Events, ledger: TokenLedger) -> Result<Self, ModelError> {
-        let transport = Transport::new(script);
-        let access = ModelAccess::Scripted(Script::default());
-        let endpoint = Endpoint::new(access, Deadlines::default(), events, ledger)?;
-        let client = Client::new(endpoint.through(transport.clone()));
-        Ok(Self { client, transport })
+        Client::new(ModelAccess::Scripted(script), Deadlines::default(), events, ledger).map(Self)
     }
 
     /// Returns the bodies of all requests so far, oldest first.
     pub fn requests(&self) -> Vec<Value> {
-        self.transport.lock().requests.clone()
+        let script = self.0.0.http.script.as_ref();
+        script.map(|script| script.lock().requests.clone()).unwrap_or_default()
     }
 }
 
 impl Model for ScriptedModel {
     fn open(&self, role: &str, system: &str, tools: &[ToolSpec]) -> Box<dyn Conversation> {
-        self.client.open(role, system, tools)
+        self.0.open(role, system, tools)
     }
 }
 
@@ -603,7 +597,7 @@ struct Played {
 }
 
 impl Transport {
-    fn new(script: Script) -> Self {
+    pub(super) fn new(script: Script) -> Self {
         let player = Player::new(script);
         Self(Arc::new(Mutex::new(Played { player, requests: vec![] })))
     }
