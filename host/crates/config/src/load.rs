@@ -1,11 +1,10 @@
 //! Finds the repository and reads `agent.yaml` by directory handle, never through a link.
 
-use std::fs::File;
-use std::io::Read;
-use std::os::fd::OwnedFd;
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use act_fs::Dir;
+use rustix::fs::FileType;
 use rustix::io::Errno;
 
 use super::error::{ConfigError, Position, shown};
@@ -62,7 +61,7 @@ pub fn load(start: &Path) -> Result<Config, ConfigError> {
     if root.to_str().is_none() {
         return Err(ConfigError::NotText { path: root });
     }
-    let directory = open_directory(&root).map_err(|error| unusable(&root, error.into()))?;
+    let directory = Dir::open_following(&root).map_err(|error| unusable(&root, error))?;
     let text = read(&directory)?;
     let yaml = agent_yaml::parse(&text)?;
     if let Some(package) = &yaml.package {
@@ -80,68 +79,48 @@ fn resolve(start: &Path) -> Result<PathBuf, ConfigError> {
     if found.is_dir() {
         return Ok(found);
     }
-    Err(unusable(start, std::io::ErrorKind::NotADirectory.into()))
+    Err(unusable(start, io::ErrorKind::NotADirectory.into()))
 }
 
-fn unusable(path: &Path, error: std::io::Error) -> ConfigError {
+fn unusable(path: &Path, error: io::Error) -> ConfigError {
     ConfigError::Directory { path: path.to_owned(), reason: error.to_string() }
-}
-
-fn open_directory(path: &Path) -> rustix::io::Result<OwnedFd> {
-    rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
 /// Returns whether the directory has an entry of this name of any kind. A link named `agent.yaml` marks the root as well;
 /// reading it is refused.
 fn has(directory: &Path, name: &str) -> bool {
-    open_directory(directory)
-        .is_ok_and(|handle| rustix::fs::statat(handle, name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+    Dir::open_following(directory)
+        .is_ok_and(|handle| handle.contains(name).is_ok_and(|found| found))
 }
 
-fn read(root: &OwnedFd) -> Result<String, ConfigError> {
-    let file =
-        rustix::fs::openat(root, NAME, act_fs::READ, Mode::empty()).map_err(
-            |error| match error {
-                Errno::LOOP => ConfigError::NotAFile { what: "a symbolic link" },
-                Errno::NXIO => ConfigError::NotAFile { what: "a socket" },
-                other => {
-                    ConfigError::Unreadable { reason: std::io::Error::from(other).to_string() }
-                }
-            },
-        )?;
-    let unreadable = |error: std::io::Error| ConfigError::Unreadable { reason: error.to_string() };
-    let stat = rustix::fs::fstat(&file).map_err(|error| unreadable(error.into()))?;
-    match FileType::from_raw_mode(stat.st_mode) {
+fn read(root: &Dir) -> Result<String, ConfigError> {
+    let unreadable = |error: io::Error| ConfigError::Unreadable { reason: error.to_string() };
+    match FileType::from_raw_mode(root.stat(NAME).map_err(unreadable)?.st_mode) {
         FileType::RegularFile => {}
+        FileType::Symlink => return Err(ConfigError::NotAFile { what: "a symbolic link" }),
         FileType::Directory => return Err(ConfigError::NotAFile { what: "a directory" }),
         FileType::Fifo => return Err(ConfigError::NotAFile { what: "a FIFO" }),
+        FileType::Socket => return Err(ConfigError::NotAFile { what: "a socket" }),
         _ => return Err(ConfigError::NotAFile { what: "a special file" }),
     }
-    let mut bytes = vec![];
-    File::from(file).take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    if bytes.len() as u64 > MAX_SIZE {
-        return Err(ConfigError::TooLarge);
-    }
+    let bytes = root.read(NAME, MAX_SIZE).map_err(|error| match error.kind() {
+        io::ErrorKind::FileTooLarge => ConfigError::TooLarge,
+        _ => unreadable(error),
+    })?;
     String::from_utf8(bytes)
         .map_err(|_| ConfigError::Unreadable { reason: "it is not UTF-8 text".into() })
 }
 
 /// Opens each part of the path without following links, so that the package is a real directory below the root.
-fn check_package(root: &OwnedFd, package: &str) -> Result<(), &'static str> {
-    let mut inside: Option<OwnedFd> = None;
+fn check_package(root: &Dir, package: &str) -> Result<(), &'static str> {
+    let mut inside: Option<Dir> = None;
     for part in package.split('/') {
-        let above = inside.as_ref().unwrap_or(root);
-        let next =
-            rustix::fs::openat(above, part, act_fs::DIRECTORY, Mode::empty()).map_err(|error| {
-                match error {
-                    Errno::NOENT => "does not exist",
-                    Errno::LOOP | Errno::NOTDIR => {
-                        "is not a directory, or lies behind a symbolic link"
-                    }
-                    _ => "cannot be opened",
-                }
-            })?;
-        inside = Some(next);
+        let next = inside.as_ref().unwrap_or(root).subdirectory(part);
+        inside = Some(next.map_err(|error| match Errno::from_io_error(&error) {
+            Some(Errno::NOENT) => "does not exist",
+            Some(Errno::LOOP | Errno::NOTDIR) => "is not a directory, or is behind a symbolic link",
+            _ => "cannot be opened",
+        })?);
     }
     Ok(())
 }
