@@ -223,7 +223,7 @@ fn a_broken_log_is_set_aside_and_the_new_one_says_so() {
     assert_eq!(records[0].event, "chain_restarted");
     assert_eq!((records[0].seq, &records[0].prev), (6, &kept.hash));
     assert_eq!(records[0].object.as_deref(), Some("audit.1.jsonl"));
-    // What had been refused is recorded now.
+    // The records that were refused are written now.
     assert_eq!(records.len(), 3);
     // Two records are not there any more, and that is no secret.
     let found = place.verify();
@@ -287,7 +287,7 @@ fn a_log_that_is_lost_does_not_hide_the_ones_before_it() {
     let lines = place.lines();
     place.write_lines(&[lines, vec!["{}".to_owned()]].concat());
     assert_eq!(place.audit().restart().unwrap().as_deref(), Some("audit.2.jsonl"));
-    // The acceptance stands in the log that was set aside, and still holds.
+    // The acceptance is in the log that was archived, and is still in force.
     let found = place.verify();
     assert!(found.ok && found.earlier.len() == 2, "{found:?}");
     let second = place.dir.path().join("audit.2.jsonl");
@@ -340,7 +340,7 @@ fn beside_a_gap_a_run_is_unknown_until_that_is_accepted_and_without_one_it_is_wr
     let head = [("run_a".to_owned(), manifest(&head, "bb"))];
     let changed = Verifier::new(place.keeper.head().unwrap(), head.into(), None);
     assert!(!place.verify_with(changed).ok, "the rest of it is another one");
-    // One that names no head cannot be compared; it is told, and never as agreeing.
+    // A manifest that names no head cannot be compared. It is reported, and never as agreeing.
     let silent = place.verify_with(runs(&[("run_c", "")]));
     assert!(!silent.ok, "{silent:?}");
     assert_eq!((silent.runs_without_head, silent.runs_compared), (vec!["run_c".to_owned()], 0));

@@ -34,7 +34,7 @@ fn a_changed_deleted_swapped_or_inserted_record_is_named() {
     assert_eq!(first.seq, 1, "{first:?}");
 }
 
-/// Every record sealed again, as somebody can who knows the rules.
+/// Seals every record again, as anyone who knows the rules can.
 fn sealed_again(records: &[Record]) -> Vec<String> {
     let mut prev = GENESIS.to_owned();
     let seal = |(record, seq): (&Record, u64)| {
@@ -196,7 +196,7 @@ proptest! {
         let first = at as u64 + 1;
         let expected = match change {
             Change::Flip(byte, flip) => {
-                // Before it stands what tells a log of ours from other files.
+                // The bytes before it show that the file is a log of act.
                 let byte = 8 + byte.index(lines[at].len() - 8);
                 lines[at][byte] ^= flip;
                 first

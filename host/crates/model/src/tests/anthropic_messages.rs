@@ -1,4 +1,4 @@
-//! What is particular to Messages: its body, its marks for the cache, its blocks.
+//! Tests of Messages alone: its body, its cache marks and its blocks.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -133,7 +133,7 @@ fn every_reason_to_stop_is_one_of_ours() {
         let stream = ended(TEXT, &format!(r#"{{"stop_reason":"{reason}"}}"#));
         let (turn, body) = ask_and_go_on(WIRE, stream);
         assert_eq!((turn.stop, turn.text.as_str()), (stop, "half a"), "{reason}");
-        // A refused turn is gone; every other stands, and ours follows.
+        // A refused turn is left out; every other turn is sent, and the next text of the user follows.
         let roles: Vec<_> =
             body["messages"].as_array().unwrap().iter().map(|it| it["role"].clone()).collect();
         let kept: &[&str] =

@@ -1,4 +1,4 @@
-//! Tokens are counted before they are spent, also when nobody counted them for us.
+//! Tests of the token budget: it is checked before each request, and missing counts are estimated.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What is particular to Chat Completions: its body, and what is forgiven.
+//! Tests of Chat Completions alone: its body, and the mistakes of servers that its parser accepts.
 
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;

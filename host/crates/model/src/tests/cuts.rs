@@ -78,7 +78,7 @@ fn a_cut_at_any_byte_gives_the_whole_turn_or_none() {
     }
 }
 
-// The same over HTTP, where the end of the body is another thing than the end of the turn.
+// Cuts the streams over HTTP, where the end of the body differs from the end of the turn.
 #[test]
 fn a_cut_between_two_events_is_a_cut_stream() {
     for (wire, body) in all() {
@@ -101,7 +101,7 @@ fn a_cut_between_two_events_is_a_cut_stream() {
     }
 }
 
-/// The same over HTTP in pieces of one byte each, as slow networks and proxies deliver it.
+/// Sends the streams over HTTP in pieces of one byte each, as slow networks and proxies deliver it.
 #[test]
 fn a_stream_that_comes_byte_by_byte_is_the_same_turn() {
     for (wire, body) in all() {

@@ -1,4 +1,4 @@
-//! What can go wrong between two programs, over all three wires.
+//! Tests of failures between client and server, over all three wires.
 
 use super::*;
 
@@ -204,7 +204,7 @@ async fn a_turn_that_was_stopped_early_has_no_calls_and_says_why() {
             let mut chat = client.open();
             let turn = chat.next(Ask::default(), &cancel).await.unwrap();
             assert_eq!((turn.stop, turn.calls.len()), (stop, 0), "{wire:?}");
-            // Nothing waits for an answer, and no call stands in the conversation.
+            // No call waits for an answer, and the conversation contains no call.
             chat.say("go on");
             assert_eq!(chat.next(Ask::default(), &cancel).await.unwrap().text, "on");
             let body = String::from_utf8(server.requests()[1].raw.to_vec()).unwrap();
@@ -225,7 +225,7 @@ async fn a_turn_that_was_stopped_early_has_no_calls_and_says_why() {
 fn a_reply_beyond_the_cap_is_a_failed_attempt() {
     let fill = "x".repeat(1 << 20);
     for wire in Wire::ALL {
-        // Harmless on every wire: a field or an event that nobody knows.
+        // An unknown field or event is harmless on every wire.
         let piece = format!("data: {{\"type\":\"new\",\"choices\":[],\"note\":\"{fill}\"}}\n\n");
         let error = ask_raw(wire, sse(&piece.repeat(10))).unwrap_err();
         assert_eq!(error.kind, ModelErrorKind::Malformed);

@@ -28,7 +28,7 @@ use act_testing::{Script, ScriptedServer, Wire};
 pub(super) const KEY: &str = "sk-canary-0123456789";
 pub(super) const LONG: Duration = Duration::from_secs(30);
 
-/// Events as they were told.
+/// The emitted events.
 #[derive(Clone, Default)]
 pub(super) struct Seen(pub(super) Arc<Mutex<Vec<EventKind>>>);
 
@@ -38,7 +38,7 @@ impl Sink for Seen {
     }
 }
 
-/// A server whose requests are kept as files at its end, if the tests are asked to.
+/// A server that writes its requests to files at its end when `ACT_CONFORMANCE_DIR` is set.
 pub(super) struct Server(ScriptedServer);
 
 impl Deref for Server {
@@ -120,7 +120,7 @@ impl Client {
         .await
     }
 
-    /// Attempt, status and tokens of each request that was told.
+    /// Returns attempt, status and tokens of each request event.
     pub(super) fn requests(&self) -> Vec<(u32, Option<u16>, ModelUsage)> {
         let events = self.seen.0.lock().unwrap();
         events

@@ -1,4 +1,4 @@
-//! What is particular to Responses: its body, and items that go back untouched.
+//! Tests of Responses alone: its body, and items that are sent back unchanged.
 
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;

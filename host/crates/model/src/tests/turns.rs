@@ -1,4 +1,4 @@
-//! What a conversation promises, whatever the wire.
+//! Tests of the promises of a conversation, over all three wires.
 
 use super::*;
 
@@ -44,7 +44,7 @@ async fn past_the_end_of_its_script_a_role_hears_that_it_is_over() {
     }
 }
 
-/// The body without marks for the cache and without what stands behind the conversation.
+/// Returns the body without cache marks and without the part after the conversation.
 fn conversation(raw: &[u8]) -> String {
     let text =
         std::str::from_utf8(raw).unwrap().replace(r#","cache_control":{"type":"ephemeral"}"#, "");
@@ -73,7 +73,7 @@ async fn the_prompt_only_grows() {
         chat.say("go");
         chat.next(Ask::default(), &cancel).await.unwrap();
         chat.say("held back");
-        // In the other order than asked; the wire keeps the order of the calls.
+        // The results arrive in another order; the wire has the order of the calls.
         chat.answer(vec![result("call_editor_1_1"), result("call_editor_1_0")]).unwrap();
         chat.next(Ask::default(), &cancel).await.unwrap();
         chat.answer(vec![result("call_editor_2_0")]).unwrap();
