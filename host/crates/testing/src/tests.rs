@@ -37,7 +37,8 @@ fn roles_have_their_own_turns() {
     let roles: Vec<_> = server.requests().into_iter().map(|request| request.role).collect();
     assert_eq!(roles, ["scout-a", "editor", "editor", ""]);
     assert!(
-        server.wait(std::time::Duration::ZERO, |counts| counts == Counts { requests: 4, hang_ups: 0 })
+        server.wait(std::time::Duration::ZERO, |counts| counts
+            == Counts { requests: 4, hang_ups: 0 })
     );
 }
 
