@@ -312,7 +312,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     assert_eq!(open.len(), 1, "{found:#}");
     assert_eq!(open[0]["run_id"], "run_20200101_000000_aaaaaa");
     let shown = act.clone().act(["audit", "verify"]).status(1);
-    shown.stdout_has("run_20200101_000000_aaaaaa").stdout_has("would stand in what is missing");
+    shown.stdout_has("run_20200101_000000_aaaaaa").stdout_has("would be in the missing part");
     fs::remove_dir_all(&invented).unwrap();
     document(&act, "audit-verify", 0, &["verify"]);
     act.clone().act(["audit", "restart"]).status(1).stderr_has("is what was written");

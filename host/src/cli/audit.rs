@@ -428,17 +428,16 @@ fn verification_lines(found: &Verification, asked: Option<&str>) -> Vec<Line> {
 /// Returns how many manifests agree, and the runs that cannot be compared.
 fn manifests(found: &Verification) -> Vec<Line> {
     let agree = if found.runs_compared > 0 { ", all agree" } else { "" };
+    let unknown = |run: String| Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, run);
     let mut lines = vec![field("manifests", &format!("{} compared{agree}", found.runs_compared))];
     for run in &found.runs_unknown {
         let why = "its record would be in the missing part";
         let by = run.accepted_seq.map(|by| format!("; accepted by record {by}"));
-        let told = format!("{}: {why}{}", run.run_id, by.unwrap_or_default());
-        lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
+        lines.push(unknown(format!("{}: {why}{}", run.run_id, by.unwrap_or_default())));
     }
     for run in &found.runs_without_head {
         let why = "its manifest cannot be read or names no record of the log";
-        let told = format!("{run}: {why}; {}", cure(run));
-        lines.push(Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, told));
+        lines.push(unknown(format!("{run}: {why}; {}", cure(run))));
     }
     lines
 }
@@ -448,14 +447,13 @@ fn history(found: &Verification) -> Vec<Line> {
     let Some(seq) = found.restarted_at else { return vec![] };
     let mut lines = vec![field("restarted", &format!("with record {seq}"))];
     for log in &found.earlier {
-        let told = match &log.missing {
+        lines.push(match &log.missing {
             None => field("before", &format!("{}, {} records, in order", log.name, log.records)),
             Some(why) => {
                 let what = format!("History is missing up to record {}", log.seq);
                 Line::of(Tone::Bad, what).and(Tone::Plain, format!(": {}: {why}", log.name))
             }
-        };
-        lines.push(told);
+        });
         lines.extend(
             log.accepted_seq.map(|by| field("accepted", &format!("as it is now, by record {by}"))),
         );
@@ -607,11 +605,11 @@ fn manifest(run_id: &str, check: &ManifestCheck) -> Vec<Line> {
 }
 
 fn restarted_lines(found: &AuditRestarted) -> Vec<Line> {
-    let kept = found
+    let old = found
         .kept_as
         .as_ref()
         .map_or_else(|| "There was no log".to_owned(), |name| format!("The old log is now {name}"));
-    vec![Line::plain(format!("{kept}; the new log begins with record {}", found.seq))]
+    vec![Line::plain(format!("{old}; the new log begins with record {}", found.seq))]
 }
 
 #[cfg(test)]

@@ -264,58 +264,35 @@ struct Approve {
 
 impl Approve {
     fn run(self, start: PathBuf, output: &Output) -> Result<Exit, Failure> {
-        let args = task::Approve {
-            file: self.file.clone(),
-            name: self.name.clone(),
-            replaces: self.replaces.clone(),
-            here: self.here,
-            everywhere: self.everywhere,
-            anew: self.anew,
-            without: self.without.clone(),
-            start,
-        };
+        let Self { file, name, sha256, replaces, here, everywhere, anew, without } = self;
+        let args = task::Approve { file, name, replaces, here, everywhere, anew, without, start };
         let proposal = {
             // Dropped before the question: progress would be drawn over what the user types.
             let events = output.events();
             task::propose(args, &events)?
         };
-        self.compare(&proposal)?;
+        let found = &proposal.inspection.sha256;
+        if let Some(given) = sha256.as_ref().filter(|given| !given.eq_ignore_ascii_case(found)) {
+            let message = format!("--sha256 is {given}, but the file has {found}");
+            return Err(Failure::refused("sha256_differs", message)
+                .hint("review the file with `act components inspect FILE`"));
+        }
         proposed_lines(&proposal).iter().for_each(|line| output.progress(line));
         for origin in proposal.never_reached() {
             output.caution(&format!("{origin} is not public: no component can ever reach it"));
         }
         if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
             ask(output)?;
-        } else if self.sha256.is_none() {
-            return Err(self.unanswered(&proposal));
+        } else if sha256.is_none() {
+            let message = "an approval needs a terminal, or the digest that you have reviewed";
+            return Err(Failure::refused("approval_unanswered", message)
+                .hint(format!("add --sha256 {found}")));
         }
         let difference = proposal.difference.clone();
         let document = proposal.approve(&output.events())?;
         let approved = Approved { component: &document, difference: difference.as_ref() };
         answer(output, &approved, || vec![granted("Approved", &document)]);
         Ok(Exit::Ok)
-    }
-
-    fn compare(&self, proposal: &Proposal) -> Result<(), Failure> {
-        let found = &proposal.inspection.sha256;
-        match &self.sha256 {
-            Some(said) if !said.eq_ignore_ascii_case(found) => {
-                let message = format!("--sha256 is {said}, but the file has {found}");
-                Err(Failure::refused("sha256_differs", message)
-                    .hint("review the file with `act components inspect FILE`"))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    /// The refusal where no terminal can answer.
-    fn unanswered(&self, proposal: &Proposal) -> Failure {
-        let sha256 = &proposal.inspection.sha256;
-        Failure::refused(
-            "approval_unanswered",
-            "an approval needs a terminal, or the digest that you have reviewed",
-        )
-        .hint(format!("add --sha256 {sha256}"))
     }
 }
 
@@ -350,11 +327,11 @@ fn not_approved(why: &str) -> Failure {
 const DIGEST: usize = 12;
 
 fn list_lines(list: &ComponentList) -> Vec<Line> {
-    list.components.iter().flat_map(one).collect()
+    list.components.iter().flat_map(component_lines).collect()
 }
 
 /// Returns name, state, digest and kind of a component, and below them what it may do.
-fn one(component: &ComponentDocument) -> Vec<Line> {
+fn component_lines(component: &ComponentDocument) -> Vec<Line> {
     let digest: String = component.sha256.chars().take(DIGEST).collect();
     let mut lines = vec![
         Line::of(Tone::Strong, format!("{:<16}", component.name))
@@ -398,20 +375,20 @@ fn grants_in_words(grant: &Grant) -> Vec<String> {
 }
 
 fn in_words(grant: &Grant) -> Vec<String> {
-    held(grant).into_iter().map(|(held, values)| words(held, &values)).collect()
+    capabilities(grant).into_iter().map(|(_, words)| words).collect()
 }
 
-fn words(held: Capability, values: &str) -> String {
-    if values.is_empty() { held.name().to_owned() } else { format!("{} {values}", held.name()) }
+/// Returns each granted capability, and its name with its bounds.
+fn capabilities(grant: &Grant) -> Vec<(Capability, String)> {
+    let granted = Capability::ALL.into_iter().filter(|capability| grant.has(*capability));
+    let words = |capability: Capability| match bounds(capability, grant) {
+        Some(bounds) if !bounds.is_empty() => format!("{} {bounds}", capability.name()),
+        _ => capability.name().to_owned(),
+    };
+    granted.map(|capability| (capability, words(capability))).collect()
 }
 
-/// Returns each grant with its bounds.
-fn held(grant: &Grant) -> Vec<(Capability, String)> {
-    let held = Capability::ALL.into_iter().filter(|one| grant.has(*one));
-    held.map(|one| (one, values(one, grant).unwrap_or_default())).collect()
-}
-
-fn values(of: Capability, grant: &Grant) -> Option<String> {
+fn bounds(of: Capability, grant: &Grant) -> Option<String> {
     match of {
         Capability::RepoRead => match &grant.repo_read.as_ref()?.paths {
             Set::Any => None,
@@ -438,11 +415,11 @@ fn may(grant: &Grant) -> Vec<Line> {
     let line = |what: &str, means: &str| {
         Line::of(Tone::Strong, format!("  {what}")).and(Tone::Plain, format!(": {means}"))
     };
-    let held = held(grant);
-    if held.is_empty() {
+    let granted = capabilities(grant);
+    if granted.is_empty() {
         return vec![line("nothing", "it has no permission")];
     }
-    held.iter().map(|(held, values)| line(&words(*held, values), meaning(*held))).collect()
+    granted.iter().map(|(capability, words)| line(words, meaning(*capability))).collect()
 }
 
 fn meaning(of: Capability) -> &'static str {
@@ -464,6 +441,11 @@ fn joined<T: std::fmt::Display>(values: impl Iterator<Item = T>) -> String {
 
 fn row(name: &str, value: impl Into<String>) -> Line {
     Line::of(Tone::Faint, format!("  {name:<9} ")).and(Tone::Plain, value)
+}
+
+fn all_needs(all: &[Need]) -> Vec<Line> {
+    let title = if all.is_empty() { "Needs nothing" } else { "Needs" };
+    [vec![Line::plain(title)], needs(all, "")].concat()
 }
 
 fn needs(needs: &[Need], sign: &str) -> Vec<Line> {
@@ -494,8 +476,7 @@ fn inspected_lines(document: &InspectDocument) -> Vec<Line> {
         row("world", &document.world),
     ];
     lines.extend(imports(&document.imports));
-    lines.push(Line::plain(if document.needs.is_empty() { "Needs nothing" } else { "Needs" }));
-    lines.extend(needs(&document.needs, ""));
+    lines.extend(all_needs(&document.needs));
     lines.extend(says(&document.says));
     lines.extend(left_out(&document.left_out));
     lines.extend(
@@ -537,8 +518,7 @@ fn proposed_lines(proposal: &Proposal) -> Vec<Line> {
     ];
     lines.extend(imports(&inspection.imports));
     lines.extend(left_out(&manifest.left_out));
-    lines.push(Line::plain(if manifest.needs.is_empty() { "Needs nothing" } else { "Needs" }));
-    lines.extend(needs(&manifest.needs, ""));
+    lines.extend(all_needs(&manifest.needs));
     lines.extend(says(&proposal.says()));
     lines.push(row("granted", grants_in_words(&proposal.grant).join(", ")));
     if !proposal.grant.withheld.is_empty() {
@@ -640,13 +620,12 @@ fn bytes(bytes: u64) -> String {
 
 fn shown_lines(shown: &Shown) -> Vec<Line> {
     let component = &shown.component;
-    let mut lines = one(component);
+    let mut lines = component_lines(component);
     lines.extend(component.about.as_ref().map(|about| Line::plain(format!("  {about}"))));
     lines.push(row("sha256", &component.sha256));
     lines.push(row("world", &component.world));
     lines.extend(imports(&component.imports));
-    lines.push(Line::plain(if component.needs.is_empty() { "Needs nothing" } else { "Needs" }));
-    lines.extend(needs(&component.needs, ""));
+    lines.extend(all_needs(&component.needs));
     if !component.tools.is_empty() {
         lines.push(row("tools", component.tools.join(" ")));
     }

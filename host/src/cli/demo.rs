@@ -64,20 +64,20 @@ impl Demo {
             }
         };
         let directory = DemoDirectory::create(&std::env::temp_dir(), TaskId::random().as_str())
-            .map_err(|error| trouble("failed to make a temporary directory", &error))?;
+            .map_err(|error| set_up_failed("failed to make a temporary directory", &error))?;
         say(format!(
             "Demo in {}: the model is scripted, everything else is real.",
             directory.root.display()
         ));
         directory
             .fill(&image)
-            .map_err(|error| trouble("failed to write the repository", &error))?;
+            .map_err(|error| set_up_failed("failed to write the repository", &error))?;
         let program = std::env::current_exe()
-            .map_err(|error| trouble("failed to find the program itself", &error))?;
+            .map_err(|error| set_up_failed("failed to find the program itself", &error))?;
         let task =
             command(&program, arguments(&directory.repository(), color, self.verbose), &directory);
-        let end =
-            block_on(run(task))?.map_err(|error| trouble("failed to run the task", &error))?;
+        let end = block_on(run(task))?
+            .map_err(|error| set_up_failed("failed to run the task", &error))?;
         match exit_of(end.code()) {
             Exit::Ok => show(&directory, output),
             other => {
@@ -122,20 +122,21 @@ fn arguments(repository: &Path, color: Color, verbose: bool) -> Vec<OsString> {
     arguments
 }
 
-/// The exit code of the task is that of the demo.
+/// Returns the exit code of the task, which is also that of the demo.
 fn exit_of(code: Option<i32>) -> Exit {
     code.and_then(|code| u8::try_from(code).ok()).map_or(Exit::Refused, Exit::of)
 }
 
+/// Prints the change and the runs of the demo.
 fn show(directory: &DemoDirectory, output: &Output) -> Result<Exit, Failure> {
     let after = std::fs::read_to_string(directory.repository().join(SOURCE))
-        .map_err(|error| trouble("failed to read the changed file", &error))?;
+        .map_err(|error| set_up_failed("failed to read the changed file", &error))?;
     let runs = runs(&directory.artifacts());
     let closing = closing(&runs, &directory.root).ok_or_else(|| {
         let place = directory.artifacts();
         Failure::refused(
             "demo_unproven",
-            format!("no green run is recorded in {}", place.display()),
+            format!("no passed run is recorded in {}", place.display()),
         )
         .hint("this is a defect of act; please report it with that directory")
     })?;
@@ -155,7 +156,7 @@ fn tone(line: &str) -> Tone {
     }
 }
 
-fn trouble(what: &str, error: &std::io::Error) -> Failure {
+fn set_up_failed(what: &str, error: &std::io::Error) -> Failure {
     Failure::refused("demo_failed", format!("{what}: {error}"))
         .hint("TMPDIR may name another directory for it")
 }
@@ -220,7 +221,7 @@ async fn provide(image: LocalImage) -> Result<(), Failure> {
     })
 }
 
-/// The turns of the model.
+/// Returns the replies of the model.
 fn script() -> Result<Script, Failure> {
     Script::from_yaml(include_str!("demo.yaml")).map_err(|error| {
         Failure::refused("demo_failed", format!("failed to read the script of the model: {error}"))
@@ -228,7 +229,7 @@ fn script() -> Result<Script, Failure> {
     })
 }
 
-/// One run, from its manifest.
+/// A run, as its manifest records it.
 #[derive(Debug, PartialEq, Eq)]
 struct RecordedRun {
     run_id: String,

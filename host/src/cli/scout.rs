@@ -205,14 +205,14 @@ fn below(value: &Value, depth: usize, lines: &mut Vec<Line>) {
             for item in items {
                 match item {
                     Value::Object(fields) => {
-                        let said = fields.iter().filter(|(_, value)| !is_empty(value));
-                        let said: Vec<_> = said
+                        let filled = fields.iter().filter(|(_, value)| !is_empty(value));
+                        let parts: Vec<_> = filled
                             .map(|(name, value)| {
                                 let words = word(value).unwrap_or_else(|| value.to_string());
                                 format!("{}: {words}", name.replace('_', " "))
                             })
                             .collect();
-                        lines.push(Line::plain(format!("{indent}- {}", said.join("; "))));
+                        lines.push(Line::plain(format!("{indent}- {}", parts.join("; "))));
                     }
                     other => {
                         let text = word(other).unwrap_or_else(|| other.to_string());

@@ -139,7 +139,7 @@ fn claim_lines(check: &ClaimCheck) -> Vec<Line> {
         (_, true) => Line::of(Tone::Good, "Holds"),
         (_, false) => Line::of(Tone::Bad, "Does not hold"),
     };
-    let (claimed, found) = (said(&check.claimed), said(&check.found));
+    let (claimed, found) = (summary(&check.claimed), summary(&check.found));
     let mut lines = vec![word.and(Tone::Plain, format!(": {claimed}; again: {found}"))];
     if let Verdict::Infra(error) = &check.response.verdict {
         lines.push(Line::plain(format!("  {error}")));
@@ -156,7 +156,7 @@ fn claim_lines(check: &ClaimCheck) -> Vec<Line> {
     lines
 }
 
-fn said(said: &Said) -> String {
+fn summary(said: &Said) -> String {
     let run = said.run_id.as_deref().unwrap_or("no run");
     let reason = said.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
     let warnings = said.warnings.as_deref().unwrap_or_default().join("; ");
