@@ -31,6 +31,40 @@ pub struct ResolvedImage {
     pub(crate) volumes: Vec<String>,
 }
 
+/// An image as the audit log records it.
+#[derive(Debug, Clone, Copy)]
+pub struct RecordedImage<'a> {
+    /// The name in `agent.yaml`.
+    pub name: &'a str,
+    /// `None` in records that lack the id.
+    pub id: Option<&'a str>,
+    /// The digest of the registry, or the id.
+    pub digest: &'a str,
+}
+
+/// The result of [`Engine::recorded_image`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FoundImage {
+    /// The image with the recorded id or digest, and the image that its name means now.
+    Found(Box<ResolvedImage>, NameNow),
+    /// The engine lacks the image and cannot pull it, for this reason.
+    Unavailable(String),
+}
+
+/// The image that a recorded name means now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NameNow {
+    Same,
+    /// Another image, with this id.
+    Other(String),
+    Missing,
+}
+
+/// Time limit for a pull without any progress.
+const PULL_STALLED: Duration = Duration::from_secs(180);
+/// Maximum number of layers whose progress is added up. Images have up to 127.
+const MAX_LAYERS: usize = 512;
+
 impl Engine {
     /// Returns an image, and pulls it if the engine lacks it. Returns `None` when cancelled.
     ///
@@ -51,6 +85,51 @@ impl Engine {
     /// The engine does not answer.
     pub async fn find_image(&self, image: &str) -> Result<Option<ResolvedImage>, InfraError> {
         Ok(self.inspect_image(image).await?.map(|found| resolved(image, found)))
+    }
+
+    /// Finds an image by its recorded id, then by its digest, and pulls it by digest if the engine lacks it. Returns `None`
+    /// when cancelled.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn recorded_image(
+        &self,
+        recorded: RecordedImage<'_>,
+        events: &Events,
+        cancel: &CancellationToken,
+    ) -> Result<Option<FoundImage>, InfraError> {
+        cancel.run_until_cancelled(self.find_recorded(recorded, events)).await.transpose()
+    }
+
+    /// Imports the tar archive of a root file system as `NAME:TAG`. An existing image of that name is left as it is, so the tag
+    /// should identify the content.
+    ///
+    /// # Errors
+    /// The engine fails or refuses the archive.
+    pub async fn import_image(
+        &self,
+        name: &str,
+        tag: &str,
+        archive: Vec<u8>,
+    ) -> Result<(), InfraError> {
+        let reference = format!("{name}:{tag}");
+        if self.inspect_image(&reference).await?.is_some() {
+            return Ok(());
+        }
+        let options = CreateImageOptions {
+            from_src: Some("-".to_owned()),
+            // Podman does not read the field `tag`.
+            repo: Some(reference.clone()),
+            ..CreateImageOptions::default()
+        };
+        let archive = bollard::body_full(Bytes::from(archive));
+        let import = self.docker.create_image(Some(options), Some(archive), None);
+        let ended = import.map(|info| info.map(drop)).try_collect::<()>();
+        self.call(Phase::Pull, WORK, ended).await.map_err(|error| {
+            let mut error = InfraError::from(error);
+            error.message = format!("import of {reference}: {}", error.message);
+            error
+        })
     }
 
     async fn resolve(&self, image: &str, events: &Events) -> Result<ResolvedImage, InfraError> {
@@ -79,6 +158,77 @@ impl Engine {
                 ErrorType::ImagePull,
                 format!("{image}: the pull ended without an image"),
             )),
+        }
+    }
+
+    async fn find_recorded(
+        &self,
+        recorded: RecordedImage<'_>,
+        events: &Events,
+    ) -> Result<FoundImage, InfraError> {
+        let Some((references, by_digest)) = recorded.references() else {
+            return Ok(FoundImage::Unavailable("the log names no digest of an image".to_owned()));
+        };
+        for reference in references.iter().chain([&by_digest]) {
+            if let Some(found) = self.inspect_image(reference).await?
+                && recorded.is(&found)
+            {
+                return self.with_name(recorded, found).await;
+            }
+        }
+        if let Err(error) = self.pull(&by_digest, events).await {
+            return Ok(FoundImage::Unavailable(error.message));
+        }
+        match self.inspect_image(&by_digest).await? {
+            Some(found) if recorded.is(&found) => self.with_name(recorded, found).await,
+            _ => Ok(FoundImage::Unavailable("the pull ended without it".to_owned())),
+        }
+    }
+
+    async fn with_name(
+        &self,
+        recorded: RecordedImage<'_>,
+        found: ImageInspect,
+    ) -> Result<FoundImage, InfraError> {
+        let mut image = resolved(recorded.name, found);
+        image.digest = format!("sha256:{}", bare(recorded.digest));
+        let named = match self.inspect_image(recorded.name).await? {
+            Some(now) if now.id.as_deref() == Some(image.id.as_str()) => NameNow::Same,
+            Some(now) => NameNow::Other(now.id.unwrap_or_default()),
+            None => NameNow::Missing,
+        };
+        Ok(FoundImage::Found(Box::new(image), named))
+    }
+
+    async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
+        let (name, tag) = split_reference(image);
+        let options = CreateImageOptions {
+            from_image: Some(name.to_owned()),
+            tag: Some(tag.to_owned()),
+            ..CreateImageOptions::default()
+        };
+        let mut stream = Box::pin(self.docker.create_image(Some(options), None, None));
+        let mut progress = Progress::default();
+        loop {
+            match tokio::time::timeout(PULL_STALLED, stream.next()).await {
+                Ok(Some(Ok(info))) => {
+                    if let Some((status, current, total)) = progress.take(info) {
+                        let image = image.to_owned();
+                        events.emit(EventKind::ImagePull { image, status, current, total });
+                    }
+                }
+                Ok(Some(Err(error))) => return Err(EngineError::new(Phase::Pull, &error)),
+                Ok(None) => return Ok(()),
+                Err(_) => {
+                    // The engine answers, but the registry does not.
+                    let message = "the pull made no progress in time".to_owned();
+                    return Err(EngineError {
+                        phase: Phase::Pull,
+                        fault: Fault::Status(504),
+                        message,
+                    });
+                }
+            }
         }
     }
 
@@ -129,45 +279,6 @@ fn split_reference(image: &str) -> (&str, &str) {
     }
 }
 
-/// Time limit for a pull without any progress.
-const PULL_STALLED: Duration = Duration::from_secs(180);
-/// Maximum number of layers whose progress is added up. Images have up to 127.
-const MAX_LAYERS: usize = 512;
-
-impl Engine {
-    async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
-        let (name, tag) = split_reference(image);
-        let options = CreateImageOptions {
-            from_image: Some(name.to_owned()),
-            tag: Some(tag.to_owned()),
-            ..CreateImageOptions::default()
-        };
-        let mut stream = Box::pin(self.docker.create_image(Some(options), None, None));
-        let mut progress = Progress::default();
-        loop {
-            match tokio::time::timeout(PULL_STALLED, stream.next()).await {
-                Ok(Some(Ok(info))) => {
-                    if let Some((status, current, total)) = progress.take(info) {
-                        let image = image.to_owned();
-                        events.emit(EventKind::ImagePull { image, status, current, total });
-                    }
-                }
-                Ok(Some(Err(error))) => return Err(EngineError::new(Phase::Pull, &error)),
-                Ok(None) => return Ok(()),
-                Err(_) => {
-                    // The engine answers, but the registry does not.
-                    let message = "the pull made no progress in time".to_owned();
-                    return Err(EngineError {
-                        phase: Phase::Pull,
-                        fault: Fault::Status(504),
-                        message,
-                    });
-                }
-            }
-        }
-    }
-}
-
 /// Adds up the progress of the layers of a pull.
 #[derive(Default)]
 struct Progress {
@@ -203,123 +314,6 @@ impl Progress {
         self.emitted = Some(now.clone());
         let known = of_layer && total > 0;
         Some((now.0, known.then_some(current), known.then_some(total)))
-    }
-}
-
-impl Engine {
-    /// Imports the tar archive of a root file system as `NAME:TAG`. An existing image of that name is left as it is, so the tag
-    /// should identify the content.
-    ///
-    /// # Errors
-    /// The engine fails or refuses the archive.
-    pub async fn import_image(
-        &self,
-        name: &str,
-        tag: &str,
-        archive: Vec<u8>,
-    ) -> Result<(), InfraError> {
-        let reference = format!("{name}:{tag}");
-        if self.inspect_image(&reference).await?.is_some() {
-            return Ok(());
-        }
-        let options = CreateImageOptions {
-            from_src: Some("-".to_owned()),
-            // Podman does not read the field `tag`.
-            repo: Some(reference.clone()),
-            ..CreateImageOptions::default()
-        };
-        let archive = bollard::body_full(Bytes::from(archive));
-        let import = self.docker.create_image(Some(options), Some(archive), None);
-        let ended = import.map(|info| info.map(drop)).try_collect::<()>();
-        self.call(Phase::Pull, WORK, ended).await.map_err(|error| {
-            let mut error = InfraError::from(error);
-            error.message = format!("import of {reference}: {}", error.message);
-            error
-        })
-    }
-}
-
-/// An image as the audit log records it.
-#[derive(Debug, Clone, Copy)]
-pub struct RecordedImage<'a> {
-    /// The name in `agent.yaml`.
-    pub name: &'a str,
-    /// `None` in records that lack the id.
-    pub id: Option<&'a str>,
-    /// The digest of the registry, or the id.
-    pub digest: &'a str,
-}
-
-/// The result of [`Engine::recorded_image`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum FoundImage {
-    /// The image with the recorded id or digest, and the image that its name means now.
-    Found(Box<ResolvedImage>, NameNow),
-    /// The engine lacks the image and cannot pull it, for this reason.
-    Unavailable(String),
-}
-
-/// The image that a recorded name means now.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum NameNow {
-    Same,
-    /// Another image, with this id.
-    Other(String),
-    Missing,
-}
-
-impl Engine {
-    /// Finds an image by its recorded id, then by its digest, and pulls it by digest if the engine lacks it. Returns `None`
-    /// when cancelled.
-    ///
-    /// # Errors
-    /// The engine does not answer.
-    pub async fn recorded_image(
-        &self,
-        recorded: RecordedImage<'_>,
-        events: &Events,
-        cancel: &CancellationToken,
-    ) -> Result<Option<FoundImage>, InfraError> {
-        cancel.run_until_cancelled(self.find_recorded(recorded, events)).await.transpose()
-    }
-
-    async fn find_recorded(
-        &self,
-        recorded: RecordedImage<'_>,
-        events: &Events,
-    ) -> Result<FoundImage, InfraError> {
-        let Some((references, by_digest)) = recorded.references() else {
-            return Ok(FoundImage::Unavailable("the log names no digest of an image".to_owned()));
-        };
-        for reference in references.iter().chain([&by_digest]) {
-            if let Some(found) = self.inspect_image(reference).await?
-                && recorded.is(&found)
-            {
-                return self.with_name(recorded, found).await;
-            }
-        }
-        if let Err(error) = self.pull(&by_digest, events).await {
-            return Ok(FoundImage::Unavailable(error.message));
-        }
-        match self.inspect_image(&by_digest).await? {
-            Some(found) if recorded.is(&found) => self.with_name(recorded, found).await,
-            _ => Ok(FoundImage::Unavailable("the pull ended without it".to_owned())),
-        }
-    }
-
-    async fn with_name(
-        &self,
-        recorded: RecordedImage<'_>,
-        found: ImageInspect,
-    ) -> Result<FoundImage, InfraError> {
-        let mut image = resolved(recorded.name, found);
-        image.digest = format!("sha256:{}", bare(recorded.digest));
-        let named = match self.inspect_image(recorded.name).await? {
-            Some(now) if now.id.as_deref() == Some(image.id.as_str()) => NameNow::Same,
-            Some(now) => NameNow::Other(now.id.unwrap_or_default()),
-            None => NameNow::Missing,
-        };
-        Ok(FoundImage::Found(Box::new(image), named))
     }
 }
 

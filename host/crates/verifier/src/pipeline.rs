@@ -19,6 +19,7 @@ pub struct VerificationConfig {
 }
 
 impl VerificationConfig {
+    /// Copies the part that a verification uses.
     pub fn of(config: &Config) -> Self {
         Self {
             pipeline: config.pipeline.clone(),
