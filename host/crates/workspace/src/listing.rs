@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use super::git::{DirRules, IgnoreRules};
-use super::overlay::{Laid, Overlay};
+use super::overlay::{Lookup, Overlay};
 use super::paths::{GlobError, PathGlobs, is_at_or_below, name_of};
 use super::reading::regular;
 use super::view::{Kind, Last, MAX_PATH, RepoView, Seen, StopCheck, ViewError};
@@ -506,7 +506,7 @@ fn scan_over(
 /// Whether a directory exists in the overlay alone.
 fn is_laid(overlay: Option<&Overlay>, path: &[u8]) -> bool {
     let Some((over, path)) = overlay.zip(std::str::from_utf8(path).ok()) else { return false };
-    matches!(over.look(path), Laid::Directory)
+    matches!(over.lookup(path), Lookup::Directory)
 }
 
 /// The names that an overlay has in a directory, with `None` for a removed one.

@@ -47,9 +47,9 @@ pub(super) struct Written {
 
 /// What stands at a path.
 #[derive(Debug, Clone)]
-pub(super) enum Laid {
+pub(super) enum Lookup {
     /// Whatever the repository has there.
-    Through,
+    Lower,
     File(Written),
     Directory,
     Nothing,
@@ -77,8 +77,8 @@ impl Written {
 }
 
 impl Overlay {
-    pub(super) fn look(&self, path: &str) -> Laid {
-        self.layers().look(path)
+    pub(super) fn lookup(&self, path: &str) -> Lookup {
+        self.layers().lookup(path)
     }
 
     /// What is laid over the names in one directory: where a name is gone, nothing.
@@ -99,7 +99,7 @@ impl Overlay {
     }
 
     /// All changes or none.
-    pub(super) fn take(&self, root: &Root, changes: &[Checked]) -> Result<(), EditError> {
+    pub(super) fn apply(&self, root: &Root, changes: &[Checked]) -> Result<(), EditError> {
         let mut layers = self.layers();
         let mut next = layers.clone();
         for change in changes {
@@ -146,19 +146,19 @@ impl Overlay {
 }
 
 impl Layers {
-    fn look(&self, path: &str) -> Laid {
+    fn lookup(&self, path: &str) -> Lookup {
         if let Some(layer) = self.now.get(path) {
             return match layer {
-                Layer::File(written) => Laid::File(written.clone()),
-                Layer::Directory => Laid::Directory,
-                Layer::Gone => Laid::Nothing,
+                Layer::File(written) => Lookup::File(written.clone()),
+                Layer::Directory => Lookup::Directory,
+                Layer::Gone => Lookup::Nothing,
             };
         }
         let mut above = path.match_indices('/').filter_map(|(at, _)| self.now.get(path.get(..at)?));
         match above.next_back() {
-            None => Laid::Through,
-            Some(Layer::File(_)) => Laid::NotDirectory,
-            Some(Layer::Directory | Layer::Gone) => Laid::Nothing,
+            None => Lookup::Lower,
+            Some(Layer::File(_)) => Lookup::NotDirectory,
+            Some(Layer::Directory | Layer::Gone) => Lookup::Nothing,
         }
     }
 
@@ -219,9 +219,9 @@ impl Layers {
         expect: &str,
     ) -> Result<Written, EditError> {
         let conflict = || EditError::Conflict { path: path.to_string(), current: None };
-        let written = match self.look(path.as_str()) {
-            Laid::File(written) => written,
-            Laid::Through => {
+        let written = match self.lookup(path.as_str()) {
+            Lookup::File(written) => written,
+            Lookup::Lower => {
                 let (dir, name) = path.split();
                 let dir = directory(root, dir, path)?.ok_or_else(conflict)?;
                 let limit = || EditError::TooLarge { path: path.to_string(), limit: MAX_READ };
@@ -233,7 +233,7 @@ impl Layers {
                 self.before.entry(path.to_string()).or_insert_with(|| Some(blob.clone()));
                 Written { blob, from: Some(path.to_string()) }
             }
-            Laid::Directory | Laid::Nothing | Laid::NotDirectory => return Err(conflict()),
+            Lookup::Directory | Lookup::Nothing | Lookup::NotDirectory => return Err(conflict()),
         };
         if written.digest() == expect { Ok(written) } else { Err(conflict()) }
     }
@@ -243,11 +243,11 @@ impl Layers {
         let not_a_file = || EditError::NotAFile { path: path.to_string() };
         for (at, _) in path.as_str().match_indices('/') {
             let dir = path.as_str().get(..at).unwrap_or_default();
-            let missing = match self.look(dir) {
-                Laid::Directory => false,
-                Laid::Nothing => true,
-                Laid::File(_) | Laid::NotDirectory => return Err(not_a_file()),
-                Laid::Through => match root.open_real(dir.as_bytes(), DIRECTORY) {
+            let missing = match self.lookup(dir) {
+                Lookup::Directory => false,
+                Lookup::Nothing => true,
+                Lookup::File(_) | Lookup::NotDirectory => return Err(not_a_file()),
+                Lookup::Lower => match root.open_real(dir.as_bytes(), DIRECTORY) {
                     Ok(_) => false,
                     Err(rustix::io::Errno::NOENT) => true,
                     Err(errno) => return Err(on_the_way(errno, path)),

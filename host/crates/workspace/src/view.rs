@@ -18,7 +18,7 @@ use super::exclusion::{self, Rule};
 use super::git::IgnoreRules;
 use super::listing::scan;
 use super::notes::{is_in_notes, notes_dir_of};
-use super::overlay::{Laid, Overlay};
+use super::overlay::{Lookup, Overlay};
 use super::paths::{PathGlobs, is_at_or_below, join};
 
 /// Maximum number of bytes of a path, as in the system itself.
@@ -260,7 +260,13 @@ impl RepoView {
         let around = self.0.ignores.of_dir(dir.path.as_bytes());
         let from = after.map_or(Bound::Unbounded, |DirMark(name)| Bound::Excluded(name.as_slice()));
         let over = self.overlay().map(|over| over.names(&dir.path)).unwrap_or_default();
-        let real = (!self.is_laid(&dir.path)).then_some(&dir.fd);
+        let real = match self.overlay().map(|over| over.lookup(&dir.path)) {
+            None | Some(Lookup::Lower) => Some(&dir.fd),
+            Some(Lookup::Directory) => None,
+            Some(Lookup::File(_) | Lookup::Nothing | Lookup::NotDirectory) => {
+                return Err(ViewError::NotFound);
+            }
+        };
         let scanned = scan(real, &over, from, NAMES_AT_ONCE, &self.0.stop)?;
         let next =
             scanned.names.last().filter(|_| scanned.more).map(|last| DirMark(last.0.clone()));
@@ -331,14 +337,14 @@ impl RepoView {
         self.0.profile == Profile::Tool && (allowed.matches(path) || allowed.may_lie_below(path))
     }
 
-    pub(super) fn overlay(&self) -> Option<&Overlay> {
+    pub fn overlay(&self) -> Option<&Overlay> {
         self.0.overlay.as_ref()
     }
 
     /// Whether the file or directory at a real name is in the overlay.
     pub(super) fn is_laid(&self, path: &str) -> bool {
-        let laid = self.overlay().map(|over| over.look(path));
-        matches!(laid, Some(Laid::File(_) | Laid::Directory))
+        let laid = self.overlay().map(|over| over.lookup(path));
+        matches!(laid, Some(Lookup::File(_) | Lookup::Directory))
     }
 
     pub(super) fn root(&self) -> &Root {
@@ -458,13 +464,13 @@ impl RepoView {
 
     /// Looks up a real name in the overlay. Returns `None` where the repository itself is to be asked.
     fn laid(&self, name: &str) -> Option<Result<Seen, ViewError>> {
-        let handle = match self.overlay()?.look(name) {
-            Laid::Through => return None,
-            Laid::Nothing => return Some(Err(ViewError::NotFound)),
-            Laid::NotDirectory => return Some(Err(ViewError::NotDirectory)),
-            Laid::File(written) => written.open(),
+        let handle = match self.overlay()?.lookup(name) {
+            Lookup::Lower => return None,
+            Lookup::Nothing => return Some(Err(ViewError::NotFound)),
+            Lookup::NotDirectory => return Some(Err(ViewError::NotDirectory)),
+            Lookup::File(written) => written.open(),
             // The names of such a directory are listed from the overlay, never by this handle.
-            Laid::Directory => self.root().as_fd().try_clone_to_owned(),
+            Lookup::Directory => self.root().as_fd().try_clone_to_owned(),
         };
         let failed = |_| ViewError::Io(Errno::MFILE);
         Some(handle.map_err(failed).and_then(|fd| self.judge(fd, name.to_owned())).map(|seen| {

@@ -13,7 +13,7 @@ use act_fs::Root;
 use edit_protocol::Reason;
 
 use super::copy_set::{UnverifiedFile, VerificationScope};
-use super::overlay::{Laid, Overlay};
+use super::overlay::{Lookup, Overlay};
 use super::paths::{PathError, RepoPath};
 use super::reading::{MAX_READ, Version, Versions, digest};
 use super::transaction::{self, FileState, Metadata, Transaction, directory};
@@ -463,10 +463,10 @@ impl RepoWriter {
     }
 
     fn current_version(&self, path: &RepoPath) -> Result<Option<Version>, EditError> {
-        if let Some(Laid::File(written)) =
-            self.overlay.as_ref().map(|over| over.look(path.as_str()))
+        if let Some(Lookup::File(written)) =
+            self.overlay.as_ref().map(|over| over.lookup(path.as_str()))
         {
-            return Ok(Some(self.versions.observe(path.as_str(), written.digest())));
+            return Ok(Some(self.versions.observe(path.as_str(), &written.digest())));
         }
         Ok(match self.file_state(path)? {
             FileState::Nothing => None,
@@ -479,7 +479,8 @@ impl RepoWriter {
     }
 
     fn check_free(&self, path: &RepoPath) -> Result<(), EditError> {
-        if let Some(Laid::File(_)) = self.overlay.as_ref().map(|over| over.look(path.as_str())) {
+        if let Some(Lookup::File(_)) = self.overlay.as_ref().map(|over| over.lookup(path.as_str()))
+        {
             return Err(EditError::Exists { path: path.to_string() });
         }
         match self.file_state(path)? {
@@ -493,13 +494,13 @@ impl RepoWriter {
 
     /// Returns the state of a file that the overlay does not hold.
     pub(super) fn file_state(&self, path: &RepoPath) -> Result<FileState, EditError> {
-        match self.overlay.as_ref().map(|over| over.look(path.as_str())) {
-            Some(Laid::Nothing) => return Ok(FileState::Nothing),
-            Some(Laid::File(_) | Laid::Directory) => return Ok(FileState::Other),
-            Some(Laid::NotDirectory) => {
+        match self.overlay.as_ref().map(|over| over.lookup(path.as_str())) {
+            Some(Lookup::Nothing) => return Ok(FileState::Nothing),
+            Some(Lookup::File(_) | Lookup::Directory) => return Ok(FileState::Other),
+            Some(Lookup::NotDirectory) => {
                 return Err(EditError::NotAFile { path: path.to_string() });
             }
-            Some(Laid::Through) | None => {}
+            Some(Lookup::Lower) | None => {}
         }
         let (dir, name) = path.split();
         let failed = |why: String| EditError::Failed { path: path.to_string(), why };
@@ -540,7 +541,7 @@ impl RepoWriter {
             return Err(EditError::Budget("files"));
         }
         match &self.overlay {
-            Some(overlay) => overlay.take(&self.root, &checked),
+            Some(overlay) => overlay.apply(&self.root, &checked),
             None => {
                 for dir in named().flatten().map(|path| path.split().0) {
                     if spent.swept.insert(dir.to_owned()) {
