@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use act_agent::scout::facts_b::FactsB;
-use act_agent::scout::grounding::{ground_a, ground_facts_b};
 use act_agent::scout::report_a::ReportA;
+use act_agent::scout::{ground_a, ground_facts_b};
 use act_component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
 use act_component::{Grant, HostContext, Kind, Loaded, ScoutQuestion, ToolComponent};
 use act_core::event::{EventKind, Events};

@@ -1,7 +1,7 @@
 //! The schema of what `act run --json` prints.
 
 use act_core::Refusal;
-use act_core::event::json::Line;
+use act_core::event::Line;
 use act_core::event::schema;
 
 /// One line of `act run --json`: an event of the task, or why there was none.

@@ -31,7 +31,7 @@ pub(super) struct EditorParts {
     /// Of the repository, held since its lock was taken.
     pub(super) held: OpenRoot,
     pub(super) brief: TaskInput,
-    pub(super) notes: Option<NotesWriter<NotesDir>>,
+    pub(super) notes: Option<NotesWriter>,
     /// What judges; none in a dry run.
     pub(super) gate: Option<(Engine, ResolvedImage)>,
     pub(super) audit: Audit,

@@ -104,7 +104,7 @@ fn wake(lookup: &Lookup, record: &TaskRecord) {
     };
     for signal in signals {
         // A signal that cannot be sent is no error: the owner finds the request in its row.
-        let _ = record.owner.tell(*signal);
+        let _ = record.owner.send_signal(*signal);
     }
 }
 

@@ -195,7 +195,7 @@ async fn start_work(
     // Before the first note, whoever writes it and however this task ends.
     let notes = notes.map(|agent| {
         brief.host_wrote = prepare_notes(&ready.config, &agent, proposes_ignore_rules, events);
-        NotesWriter::new(agent).without(preflight::secrets())
+        NotesWriter::new(agent, preflight::secrets())
     });
     let audit = start_end_records::begin(ready, owned_task, &brief);
     let cancel = &cancel;
@@ -312,7 +312,7 @@ impl RunningTask<'_> {
     async fn perform(
         &self,
         brief: TaskInput,
-        notes: Option<NotesWriter<NotesDir>>,
+        notes: Option<NotesWriter>,
         audit: Result<Audit, AuditError>,
     ) -> Result<TaskResult, Failure> {
         let Self { ready, lock, owned_task, ledger, events, cancel, .. } = self;

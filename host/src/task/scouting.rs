@@ -15,8 +15,7 @@ use super::component_loader::{self, ComponentLoader, Incomplete};
 use super::preflight::{self, AuditMode};
 use super::secret_scan;
 use super::signals;
-use act_agent::scout::query::{self, QueryEnd};
-use act_agent::scout::{Grounded, Question, Scout};
+use act_agent::scout::{self, Grounded, QueryEnd, Question, Scout};
 use act_audit::{Audit, AuditError};
 use act_component::builtin;
 use act_component::registry::{Member, Refused, Registry};
@@ -305,7 +304,7 @@ impl LoadedScout {
             events.emit(milestone.into());
         }
         let cancel = &inquiry.cancel;
-        let asked = query::ask(&**scout, question, check, events, &TokioTimer, cancel).await;
+        let asked = scout::ask(&**scout, question, check, events, &TokioTimer, cancel).await;
         inquiry.audit.settle()?;
         let raw = match asked {
             Ok(raw) => raw,
@@ -321,7 +320,7 @@ impl LoadedScout {
                 return Ok(Asked::Failed(Failure { exit: Exit::Infra, ..failed }));
             }
         };
-        let summary = query::ReportCheck::check(check, scout.name(), &raw).await;
+        let summary = scout::ReportCheck::check(check, scout.name(), &raw).await;
         let report = serde_json::from_str(&raw).unwrap_or_default();
         Ok(Asked::Answered { summary: summary.unwrap_or_default(), report })
     }

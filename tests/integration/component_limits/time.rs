@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use act::task::component_scout::ComponentScout;
 use act_agent::scout::Question;
-use act_agent::scout::query::{self, QueryEnd, ReportCheck};
+use act_agent::scout::{self, QueryEnd, ReportCheck};
 use act_component::{ComponentFailure, Grant, HostContext, Limits, RepoRead};
 use act_core::event::EventKind;
 use act_model::Timer;
@@ -79,7 +79,7 @@ async fn security_line_15_three_loops_are_three_attempts_and_the_query_has_faile
     let (waits, never) = (Waits::default(), CancellationToken::new());
     let question = Question { text: "loop".to_owned(), context: vec![] };
     let events = heard.events();
-    let ended = query::ask(&scout, &question, &Unasked, &events, &waits, &never).await;
+    let ended = scout::ask(&scout, &question, &Unasked, &events, &waits, &never).await;
     let Err(QueryEnd::Failed(why)) = ended else { panic!("{ended:?}") };
     assert!(why.contains("3 attempts") && why.contains("300 ms"), "{why}");
     assert_eq!(*waits.0.lock().unwrap(), [1, 2].map(Duration::from_secs));

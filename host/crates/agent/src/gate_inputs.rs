@@ -1,32 +1,29 @@
-//! Which of a task's changes could have made the gate easier: a deleted or skipped test, the configuration of
-//! tests or CI, a build script, rules of what is ignored, a file that a step's command names or reaches through
-//! scripts. Told, never refused: most are honest.
+//! Finds the changes of a task that could make its verification easier: deleted or skipped tests, the configuration of
+//! tests and CI, build scripts, ignore rules, and files that a step's command names or reaches through scripts. The user
+//! gets a list of them; none is refused, because most are honest.
 
 mod reach;
-mod script_text;
-mod test_files;
-mod test_marks;
 
 use std::collections::BTreeMap;
 
 use self::reach::reached;
 pub use self::reach::{Look, MAX_SCRIPT};
-pub use self::test_files::{has_tests, touches_tests};
-use self::test_marks::{declared, skips};
 pub use act_reports::source::is_test;
+use act_workspace::{Kind, MAX_ENTRIES, Pattern, RepoView, Selection, list, search};
 
-/// One file that a task left different from how it found it.
+/// A file that a task changed.
 #[derive(Debug, Clone, Copy)]
 pub struct GateChange<'a> {
     pub path: &'a str,
     pub sha256_before: Option<&'a str>,
-    /// None when it was deleted.
+    /// `None` when the task deleted the file.
     pub sha256_now: Option<&'a str>,
-    /// The texts, as far as they are known; skips are found only with them.
+    /// The texts where they are known. Without them, skipped tests cannot be found.
     pub text_before: Option<&'a str>,
     pub text_now: Option<&'a str>,
 }
 
+/// A changed file that the verification depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateInput {
     pub path: String,
@@ -35,15 +32,16 @@ pub struct GateInput {
     pub why: &'static str,
 }
 
-/// What is run, and where.
+/// The steps of the pipeline.
 pub struct Steps<'a> {
     pub commands: &'a [&'a str],
-    /// Where they work, if not in the root.
+    /// The directory in which they run, if it is not the root.
     pub package: Option<&'a str>,
+    /// Reads the files that commands name.
     pub look: Look<'a>,
 }
 
-/// In the order of the changes.
+/// Returns the changes that the verification depends on, in the order of `changes`.
 pub fn gate_inputs_changed(changes: &[GateChange<'_>], steps: &Steps<'_>) -> Vec<GateInput> {
     let differs = |change: &&GateChange<'_>| change.sha256_before != change.sha256_now;
     let changed: BTreeMap<_, _> = changes
@@ -66,13 +64,13 @@ pub fn gate_inputs_changed(changes: &[GateChange<'_>], steps: &Steps<'_>) -> Vec
     changes.iter().filter(differs).filter_map(input).collect()
 }
 
-/// A test that is no script of a shell: it may change like any.
+/// Returns whether the file is a test, but no shell script. Changed tests are normal.
 fn is_source_of_tests(path: &str) -> bool {
     let script = path.rsplit('/').next().unwrap_or_default().rsplit_once('.');
     is_test(path) && script.is_some_and(|(_, ending)| !["sh", "bash", "bats"].contains(&ending))
 }
 
-/// What a build script lists to be built is what is tested.
+/// Returns whether the file is compiled: a build script that lists sources names what is tested, not how.
 fn is_compiled(path: &str) -> bool {
     const ENDS: [&str; 14] =
         ["c", "h", "cc", "cpp", "cxx", "hh", "hpp", "rs", "go", "java", "kt", "swift", "cs", "md"];
@@ -93,7 +91,7 @@ fn why(change: &GateChange<'_>, steps: &Steps<'_>) -> Option<&'static str> {
     if is_build_script(&lower, name) {
         return Some("build_script");
     }
-    // What git ignores is in no tree that is tested.
+    // A file that git ignores is not in the tree that is verified.
     if name == ".gitignore" {
         return Some("ignore_rules");
     }
@@ -101,7 +99,7 @@ fn why(change: &GateChange<'_>, steps: &Steps<'_>) -> Option<&'static str> {
         return Some("named_by_a_step");
     }
     let before = change.text_before.unwrap_or_default();
-    // In Rust tests stand beside what they test.
+    // Rust files contain their own tests.
     let inside = lower.ends_with(".rs") && declared(before) > 0;
     if !is_test(path) && !inside {
         return None;
@@ -220,7 +218,7 @@ fn is_build_script(path: &str, name: &str) -> bool {
         "rust-toolchain.toml",
     ];
     match name {
-        // A name that means little elsewhere.
+        // Files of this name elsewhere have nothing to do with Cargo.
         "config.toml" => path.ends_with(".cargo/config.toml"),
         _ => {
             let ending = std::path::Path::new(name).extension();
@@ -234,7 +232,7 @@ fn is_build_script(path: &str, name: &str) -> bool {
     }
 }
 
-/// Whether a command that runs in `package` has the path as a word, however it is written.
+/// Returns whether a command that runs in `package` contains the path as a word.
 fn names(command: &str, package: Option<&str>, path: &str) -> bool {
     let inside = |package| path.strip_prefix(package).and_then(|rest| rest.strip_prefix('/'));
     let path = package.map_or(Some(path), inside);
@@ -243,9 +241,156 @@ fn names(command: &str, package: Option<&str>, path: &str) -> bool {
         .any(|word| Some(word.strip_prefix("./").unwrap_or(word)) == path)
 }
 
+/// Counts the lines that declare a test, in the syntax of the usual frameworks.
+fn declared(text: &str) -> usize {
+    const STARTS: [&str; 17] = [
+        "def test",
+        "async def test",
+        "func Test",
+        "func Fuzz",
+        "func Example",
+        "@Test",
+        "@ParameterizedTest",
+        "it(",
+        "it.each",
+        "test(",
+        "test.each",
+        "Deno.test(",
+        "TEST(",
+        "TEST_F(",
+        "TEST_P(",
+        "TYPED_TEST(",
+        "TEST_CASE(",
+    ];
+    let declares = |line: &&str| {
+        let line = line.trim_start();
+        STARTS.iter().any(|start| line.starts_with(start)) || is_test_attribute(line)
+    };
+    text.lines().filter(declares).count()
+}
+
+/// Counts the marks that skip tests or narrow a run to some of them. The user only gets a hint, so a wrong mark does no harm.
+fn skips(text: &str) -> usize {
+    const MARKS: [&str; 41] = [
+        "mark.skip",
+        "mark.xfail",
+        "pytest.skip(",
+        "unittest.skip",
+        "@skip(",
+        "@skipIf(",
+        "@skipUnless(",
+        "self.skipTest(",
+        "SkipTest",
+        "expectedFailure",
+        "collect_ignore",
+        "it.skip(",
+        "it.todo(",
+        "it.only(",
+        "test.skip(",
+        "test.todo(",
+        "test.only(",
+        "test.fixme(",
+        "describe.skip(",
+        "describe.only(",
+        "this.skip()",
+        "t.skip(",
+        "skip: true",
+        "skip:true",
+        "xit(",
+        "xtest(",
+        "xdescribe(",
+        "fit(",
+        "fdescribe(",
+        "#[ignore",
+        "#[cfg(any())]",
+        "t.Skip(",
+        "t.Skipf(",
+        "t.SkipNow(",
+        "b.Skip(",
+        "//go:build ignore",
+        "// +build ignore",
+        "@Disabled",
+        "@Ignore",
+        "GTEST_SKIP",
+        "DISABLED_",
+    ];
+    // `exit(` contains `xit(`, and `model.fit(` contains `fit(`.
+    let whole = |mark: &str, at: usize| {
+        let joins = |c: char| {
+            c.is_alphanumeric()
+                || c == '_'
+                || (c == '.' && mark.ends_with('(') && !mark.contains('.'))
+        };
+        !text[..at].ends_with(joins)
+    };
+    let count = |mark: &&str| text.match_indices(*mark).filter(|(at, _)| whole(mark, *at)).count();
+    MARKS.iter().map(count).sum()
+}
+
+/// Pages of a listing that are searched. A larger tree counts as having tests.
+const PAGES: usize = 20;
+/// Attributes that make a Rust function a test.
+const INSIDE: &str = r"#\[(\w+::)*test\b";
+
+/// Returns whether the repository, or its directory `package`, has any tests. A repository that cannot be read counts as
+/// having some, so that the model is not asked for new ones.
+pub fn has_tests(view: &RepoView, package: Option<&str>) -> bool {
+    let under: Vec<_> = package.into_iter().map(str::to_owned).collect();
+    let all = Selection { under: under.clone(), globs: vec![], kinds: vec![Kind::File] };
+    let (mut cursor, mut rust) = (None, false);
+    for _ in 0..PAGES {
+        let Ok(page) = list(view, &all, cursor.as_deref(), MAX_ENTRIES) else { return true };
+        if page.items.iter().any(|entry| is_test(&entry.path)) {
+            return true;
+        }
+        rust |= page.items.iter().any(|entry| is_rust(&entry.path));
+        cursor = page.next;
+        if cursor.is_none() {
+            return rust && has_tests_inside(view, under);
+        }
+    }
+    true
+}
+
+fn has_tests_inside(view: &RepoView, under: Vec<String>) -> bool {
+    let pattern = Pattern { regex: INSIDE.into(), ..Pattern::default() };
+    let files = Selection { under, globs: vec!["*.rs".into()], kinds: vec![] };
+    let mut cursor = None;
+    for _ in 0..PAGES {
+        match search(view, &pattern, &files, cursor.as_deref()) {
+            Ok(hits) if hits.items.is_empty() => cursor = hits.next,
+            _ => return true,
+        }
+        if cursor.is_none() {
+            return false;
+        }
+    }
+    true
+}
+
+/// Returns whether a changed file is a test, or contains more tests than before.
+pub fn touches_tests(path: &str, before: Option<&str>, now: Option<&str>) -> bool {
+    let inside = |text: Option<&str>| {
+        text.unwrap_or_default().lines().filter(|line| is_test_attribute(line)).count()
+    };
+    is_test(path) || (is_rust(path) && inside(now) > inside(before))
+}
+
+fn is_test_attribute(line: &str) -> bool {
+    let Some(name) = line.trim_start().strip_prefix("#[") else { return false };
+    let name: String =
+        name.chars().take_while(|c| c.is_alphanumeric() || "_:".contains(*c)).collect();
+    name == "test" || name.ends_with("::test")
+}
+
+fn is_rust(path: &str) -> bool {
+    std::path::Path::new(path).extension().is_some_and(|end| end == "rs")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use act_workspace::Profile;
 
     fn change<'a>(path: &'a str, now: Option<&'a str>) -> GateChange<'a> {
         GateChange {
@@ -334,5 +479,59 @@ mod tests {
         assert_eq!(named[0].why, "named_by_a_step");
         assert_eq!(why_of(change("src/gone.rs", None)), None);
         assert_eq!(why_of(change("Makefile", Some("a"))), None, "changed back");
+    }
+
+    fn repository(files: &[(&str, &str)]) -> (tempfile::TempDir, RepoView) {
+        let root = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            let path = root.path().join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let view = RepoView::open(root.path(), Profile::Tool).unwrap();
+        (root, view)
+    }
+
+    /// EDITOR-16
+    #[test]
+    fn tests_are_found_by_name_and_inside_of_rust() {
+        let found = |files: &[(&str, &str)], package| has_tests(&repository(files).1, package);
+        assert!(!found(&[("leap.py", "x"), ("docs/latest.md", "x")], None));
+        assert!(found(&[("leap.py", "x"), ("tests/leap.py", "x")], None));
+        assert!(found(&[("test.sh", "x")], None));
+        assert!(found(&[("src/lib.rs", "    #[tokio::test]\n")], None));
+        assert!(!found(&[("src/lib.rs", "#[derive(Debug)]\n"), ("a.py", "#[test]\n")], None));
+        let two = [("a/x.go", "x"), ("b/x_test.go", "x")];
+        assert!(found(&two, None) && found(&two, Some("b")) && !found(&two, Some("a")));
+    }
+
+    /// EDITOR-16
+    #[test]
+    fn a_changed_file_is_a_test_or_has_more_inside() {
+        assert!(touches_tests("tests/a.py", None, Some("x")));
+        assert!(touches_tests(
+            "src/a.rs",
+            Some("fn a() {}"),
+            Some("fn a() {}\n#[test]\nfn b() {}")
+        ));
+        assert!(!touches_tests("src/a.rs", Some("#[test]\n"), Some("#[test]\nfn c() {}")));
+        assert!(!touches_tests("src/a.py", None, Some("#[test]\n")));
+    }
+
+    // VERIFIER-31
+    #[test]
+    fn marks_are_whole_words_and_tests_are_counted_by_line() {
+        for (text, count) in [
+            ("from pytest import mark\n@mark.skip\ndef test(): ...", 1),
+            ("raise SkipTest", 1),
+            ("model.fit(x); process.exit(1)", 0),
+            ("fit('one', f); t.skip('x')", 2),
+            ("#[cfg(any())]\nmod tests {}", 1),
+            ("TEST(A, DISABLED_b) {}", 1),
+        ] {
+            assert_eq!(skips(text), count, "{text}");
+        }
+        let text = "def test_a(): ...\n  it('b', f)\n#[tokio::test]\nfunc TestC(t *testing.T) {\nlet test = 1;\n";
+        assert_eq!(declared(text), 4);
     }
 }

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 
+/// Returns the current time.
 pub fn now() -> DateTime<Utc> {
     Utc::now()
 }

@@ -2,10 +2,10 @@
 
 use serde::Serialize;
 
-use crate::event::json::VERSION;
+use crate::event::VERSION;
 use crate::exit::Exit;
 
-/// `code` is a stable word, listed in `specs/command-line.md`; `message` a lower-case fragment.
+/// The failure of a command. `code` is a stable word, listed in `specs/command-line.md`; `message` begins in lower case.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Failure {

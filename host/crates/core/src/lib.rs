@@ -1,18 +1,26 @@
-//! Types that every crate of `act` may name. This crate reads and writes no files and knows no other crate of the program.
+//! Types that every crate of `act` may name. This crate writes no file of the user and knows no other crate of the program.
 //!
-//! - [`event`]: everything that happens in a task, as values; code below the command line reports through them.
+//! - [`event`]: everything that happens in a task, as values. Code below the command line reports through them only.
 //! - [`Failure`]: why a command ended without a result, with a stable code and the next step for the user.
-//! - [`Outcome`]: how a task ended; it alone maps to [`TaskState`] and [`exit::Exit`].
-//! - [`verification::Verification`]: how one run of the pipeline ended; [`verification::Verifier`] makes it.
+//! - [`Outcome`]: how a task ended. [`TaskState`] and [`exit::Exit`] follow from it alone; [`StuckReason`] and [`reason`] hold
+//!   the words.
+//! - [`verification::Verification`]: how one run of the pipeline ended; a [`verification::Verifier`] returns it.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
+//!
+//! ```
+//! use act_core::{Outcome, StuckReason, TaskState, exit::Exit};
+//!
+//! let outcome = Outcome::Stuck { reason: StuckReason::Budget };
+//! assert_eq!((outcome.state(), outcome.exit()), (TaskState::Stuck, Exit::Stuck));
+//! assert_eq!(outcome.reason(), Some("budget"));
+//! ```
 
 pub mod clock;
 pub mod event;
 pub mod exit;
 pub mod fail_point;
 mod failure;
-mod hidden_char;
 mod outcome;
 pub mod process;
 mod run_id;
@@ -24,7 +32,7 @@ pub mod testing;
 pub mod verification;
 
 pub use failure::{Failure, Refusal};
-pub use hidden_char::is_hidden;
 pub use outcome::{Outcome, StuckReason, TaskState, reason};
 pub use run_id::{RunId, RunIdError};
 pub use shell_word::shell_word;
+pub use terminal_text::is_hidden;

@@ -48,7 +48,7 @@ pub enum Outcome {
 /// Why the agent gave up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StuckReason {
-    /// As many verifications failed as one task may make.
+    /// The task has used all its attempts.
     HardStop,
     /// The model stopped calling tools.
     ModelIdle,

@@ -20,27 +20,29 @@ pub struct Process {
 
 /// The state of a process, as the system reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct ProcessState {
     pub start_time: String,
     /// Stopped by SIGSTOP or a terminal; it may continue.
     pub stopped: bool,
 }
 
-/// `None` means that there is no such process. An error means that the question cannot be answered, for example because
+/// The answer of [`look`]. `None` means that there is no such process. An error means that the question cannot be answered, for example because
 /// of too many open files or because the system hides the process.
-pub type Look = Result<Option<Seen>, Errno>;
+pub type Look = Result<Option<ProcessState>, Errno>;
 
+/// The state of a recorded process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Life {
     Runs,
     /// Stopped, not dead: it still owns its locks and tasks.
     Stalled,
     Dead,
-    /// In another namespace, or the system does not report it.
+    /// The process is in another namespace, or the system does not report it.
     Unknown,
 }
 
 impl Process {
+    /// The identity of the running process.
     pub fn this() -> Self {
         let pid = std::process::id();
         Self {
@@ -57,7 +59,7 @@ impl Process {
         if known.iter().any(|word| word.is_empty()) {
             return Life::Unknown;
         }
-        // One machine: another boot is an earlier one.
+        // The record is of this machine, so another boot is an earlier one.
         if self.boot_id != this.boot_id {
             return Life::Dead;
         }
@@ -81,9 +83,9 @@ impl Process {
     ///
     /// Fails when the process has ended or the signal is not permitted.
     #[cfg(target_os = "linux")]
-    pub fn tell(&self, signal: Signal) -> Result<(), Errno> {
+    pub fn send_signal(&self, signal: Signal) -> Result<(), Errno> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        // From now on it is this process that is meant, whatever happens to the number.
+        // The descriptor keeps naming this process, whatever happens to the number.
         let process = pidfd_open(pid, PidfdFlags::empty())?;
         if look(self.pid)?.is_none_or(|seen| seen.start_time != self.start_time) {
             return Err(Errno::SRCH);
@@ -92,7 +94,7 @@ impl Process {
     }
 
     #[cfg(not(target_os = "linux"))]
-    pub fn tell(&self, signal: Signal) -> Result<(), Errno> {
+    pub fn send_signal(&self, signal: Signal) -> Result<(), Errno> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         if look(self.pid)?.is_none_or(|seen| seen.start_time != self.start_time) {
             return Err(Errno::SRCH);
@@ -135,13 +137,13 @@ const EXITING: u32 = 0x4;
 
 /// The program's name is in parentheses and may contain any character.
 #[cfg(target_os = "linux")]
-fn parse(stat: &str) -> Option<Option<Seen>> {
+fn parse(stat: &str) -> Option<Option<ProcessState>> {
     let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace();
     let state = fields.next()?;
     let flags: u32 = fields.nth(5)?.parse().ok()?;
     let start_time = fields.nth(12)?.to_owned();
     let gone = matches!(state, "Z" | "X" | "x") || flags & EXITING != 0;
-    Some((!gone).then_some(Seen { start_time, stopped: state == "T" }))
+    Some((!gone).then_some(ProcessState { start_time, stopped: state == "T" }))
 }
 
 /// Handles a process that is not visible: it does not exist, unless the system hides it.
@@ -189,7 +191,8 @@ pub fn look(pid: u32) -> Look {
         return missing(pid);
     }
     let (state, start_time) = told.trim().split_once(' ').ok_or(Errno::IO)?;
-    let seen = Seen { start_time: start_time.trim().to_owned(), stopped: state.starts_with('T') };
+    let seen =
+        ProcessState { start_time: start_time.trim().to_owned(), stopped: state.starts_with('T') };
     Ok((!state.contains(['Z', 'E'])).then_some(seen))
 }
 
@@ -217,7 +220,7 @@ mod tests {
     fn life(change: impl Fn(&mut Process), seen: Option<(&str, bool)>) -> Life {
         let mut noted = process();
         change(&mut noted);
-        let seen = seen.map(|(start, stopped)| Seen { start_time: start.into(), stopped });
+        let seen = seen.map(|(start, stopped)| ProcessState { start_time: start.into(), stopped });
         noted.life(&process(), |_| Ok(seen.clone()))
     }
 
@@ -248,7 +251,7 @@ mod tests {
             parse(&format!("7 (a) b) {state} {before}{flags} {after}4711 0"))
         };
         let start_time = "4711".to_owned();
-        assert_eq!(stat("T", 0x40_0000), Some(Some(Seen { start_time, stopped: true })));
+        assert_eq!(stat("T", 0x40_0000), Some(Some(ProcessState { start_time, stopped: true })));
         assert_eq!(stat("Z", 0), Some(None));
         assert_eq!(stat("R", 0x40_0004), Some(None), "its locks are free before it is a zombie");
         assert_eq!(parse("7 (a) S 1 2"), None);
@@ -278,7 +281,7 @@ mod tests {
             .unwrap();
         let (pid, number) = (Pid::from_child(&child), child.id());
         let mut noted = Process { pid: number, ..this.clone() };
-        let until = |wanted: &dyn Fn(Option<Seen>) -> bool| {
+        let until = |wanted: &dyn Fn(Option<ProcessState>) -> bool| {
             while !wanted(look(number).unwrap()) {
                 std::thread::yield_now();
             }
@@ -286,9 +289,9 @@ mod tests {
         until(&|seen| seen.is_some_and(|seen| !seen.stopped));
         kill_process(pid, Signal::STOP).unwrap();
         until(&|seen| seen.is_some_and(|seen| seen.stopped));
-        assert_eq!(noted.tell(Signal::KILL), Err(Errno::SRCH), "not this one's start time");
+        assert_eq!(noted.send_signal(Signal::KILL), Err(Errno::SRCH), "not this one's start time");
         noted.start_time = look(number).unwrap().unwrap().start_time;
-        noted.tell(Signal::KILL).unwrap();
+        noted.send_signal(Signal::KILL).unwrap();
         // Not yet waited for, so it stays in the table as a zombie.
         until(&|seen| seen.is_none());
         child.wait().unwrap();

@@ -15,6 +15,7 @@ const ALPHABET: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 #[serde(try_from = "String", into = "String")]
 pub struct RunId(String);
 
+/// The text is not a run id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a run id: {shown:?}; run ids look like run_20260131_235959_a1b2c3")]
 pub struct RunIdError {
@@ -55,11 +56,12 @@ impl RunId {
         }
     }
 
+    /// The id as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// When the run began, to the second.
+    /// The time at which the run began, to the second.
     pub fn time(&self) -> DateTime<Utc> {
         let digits = self.0.get(4..19).unwrap_or_default();
         let time = NaiveDateTime::parse_from_str(digits, FORMAT);

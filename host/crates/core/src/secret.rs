@@ -19,10 +19,12 @@ const UNMISTAKABLE: usize = 16;
 /// Variables that hold keys, used or not.
 const VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
+/// A key. It prints as [`REDACTED`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
 
 impl Secret {
+    /// Wraps a key.
     pub fn new(value: impl Into<Arc<str>>) -> Self {
         Self(value.into())
     }
@@ -52,6 +54,7 @@ pub struct Secrets {
 }
 
 impl Secrets {
+    /// Collects keys; values that are too short to be keys are left out.
     pub fn new(values: impl IntoIterator<Item = Secret>) -> Self {
         let mut values: Vec<_> = values.into_iter().filter(|key| key.0.len() >= SHORTEST).collect();
         // The longest first, so that a key which contains another one disappears whole.

@@ -8,7 +8,15 @@
 
 use std::borrow::Cow;
 
-use crate::is_hidden;
+/// Returns whether a reader cannot see a character for what it is: a control (of ASCII and Latin-1, including tab and line
+/// feed), a separator, a bidirectional mark or an invisible one. This is the only list, so that no output shows what another
+/// one hides.
+pub fn is_hidden(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}
 
 /// A control string (OSC, DCS, …) longer than this is shown instead of dropped.
 const MAX_CONTROL_STRING: usize = 4096;
@@ -23,7 +31,7 @@ pub fn block(text: &str) -> Cow<'_, str> {
     clean(text, true)
 }
 
-/// Writes such characters in JSON as escapes, without a change of its meaning. They can only appear in strings, except a
+/// Escapes characters in JSON that control a terminal or are invisible, without changing its meaning. They can only appear in strings, except a
 /// carriage return, which can only appear between values.
 pub fn json(text: &str) -> Cow<'_, str> {
     let inert = |c: char| !acts_or_hides(c) || c == '\n';
@@ -62,7 +70,7 @@ fn clean(text: &str, breaks: bool) -> Cow<'_, str> {
                 Some(length) => after.get(length..).unwrap_or_default(),
                 None => shown(&mut clean, c, after),
             },
-            // The line feed behind it is printed by the next round.
+            // The next round prints the line feed.
             '\r' if breaks && after.starts_with('\n') => after,
             _ => shown(&mut clean, c, after),
         };

@@ -1,23 +1,23 @@
 //! How one run of the pipeline ended. A [`Verification`] is the only representation of that, from the [`Verifier`]
 //! that made it to the last line printed; it becomes text only where it is serialised.
+//!
+//! - [`Verification`] and its [`Verdict`]: the result, as `act verify --json` prints it.
+//! - [`Manifest`]: the content of `manifest.json`, in the order of `specs/artifacts.md`.
+//! - [`Warning`]: a fact that the user should know, and [`marks`], the short form of warnings in the audit log.
 
-mod manifest;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
-mod warning;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
 
+use serde::de::IntoDeserializer;
+use serde::de::value::{Error as NoCode, StrDeserializer};
 use serde::{Deserialize, Serialize, Serializer};
 use tokio_util::sync::CancellationToken;
-
-pub use manifest::{
-    CommandExecuted, ComponentDigest, EngineIdentity, Manifest, Platform, SourceWrite,
-};
-pub use warning::{Warning, WarningCode, lessens, marks};
 
 use crate::RunId;
 
@@ -25,7 +25,7 @@ use crate::RunId;
 pub trait Verifier: Send + Sync {
     /// Verifies the tree as attempt number `attempt` of its task.
     ///
-    /// The call itself never fails: trouble with the machine is a [`Verdict::Infra`]. Returns `None` when the run was
+    /// The call itself never fails: a failure of the machine is a [`Verdict::Infra`]. Returns `None` when the run was
     /// cancelled; nothing is left running then.
     fn run<'a>(
         &'a self,
@@ -50,7 +50,7 @@ impl Verifier for NoVerifier {
 /// The result of one run of the pipeline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verification {
-    /// `None` when the trouble came before the run had an id.
+    /// `None` when the machine failed before the run had an id.
     pub run_id: Option<RunId>,
     pub verdict: Verdict,
     /// Last 200 lines of the combined log, at most 64 KiB, valid UTF-8.
@@ -75,10 +75,12 @@ impl Verification {
         }
     }
 
+    /// Returns whether every step passed.
     pub fn passed(&self) -> bool {
         self.verdict == Verdict::Pass
     }
 
+    /// Returns whether the tree failed; a failure of the machine is neither a pass nor a fail.
     pub fn failed(&self) -> bool {
         matches!(self.verdict, Verdict::Fail(_))
     }
@@ -141,17 +143,18 @@ struct VerifyResponse<'a> {
     warnings: &'a [Warning],
 }
 
-/// What one run of the pipeline says about the tree.
+/// The judgement of one run of the pipeline about the tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Every step succeeded on an unchanged tree.
     Pass,
     Fail(FailReason),
-    /// The machine failed, so nothing is said about the tree.
+    /// The machine failed, so the run says nothing about the tree.
     Infra(InfraError),
 }
 
 impl Verdict {
+    /// The kind of the verdict.
     pub fn status(&self) -> Status {
         match self {
             Self::Pass => Status::Pass,
@@ -160,6 +163,7 @@ impl Verdict {
         }
     }
 
+    /// The reason of a failure.
     pub fn fail_reason(&self) -> Option<FailReason> {
         match self {
             Self::Fail(reason) => Some(*reason),
@@ -167,6 +171,7 @@ impl Verdict {
         }
     }
 
+    /// The error of the machine.
     pub fn infra(&self) -> Option<&InfraError> {
         match self {
             Self::Infra(error) => Some(error),
@@ -174,7 +179,7 @@ impl Verdict {
         }
     }
 
-    /// The reason of a failure or the kind of trouble as one word; `None` for a pass.
+    /// The stable word of the reason or of the error; `None` for a pass.
     pub fn reason_word(&self) -> Option<&'static str> {
         match self {
             Self::Pass => None,
@@ -195,6 +200,7 @@ pub enum Status {
 }
 
 impl Status {
+    /// The stable word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pass => "PASS",
@@ -215,6 +221,7 @@ pub enum FailReason {
 }
 
 impl FailReason {
+    /// The stable word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::StepFailed => "step_failed",
@@ -225,7 +232,7 @@ impl FailReason {
     }
 }
 
-/// Trouble with the machine during a verification.
+/// A failure of the machine during a verification.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct InfraError {
     pub error_type: ErrorType,
@@ -233,11 +240,12 @@ pub struct InfraError {
 }
 
 impl InfraError {
+    /// An error of this type.
     pub fn new(error_type: ErrorType, message: impl Into<String>) -> Self {
         Self { error_type, message: message.into() }
     }
 
-    /// Trouble with the run's own files: a full disk is an exhausted resource, anything else is unknown.
+    /// An error with the run's own files: a full disk is an exhausted resource, any other error is unknown.
     pub fn from_io(doing: &str, error: &io::Error) -> Self {
         let full = matches!(
             error.kind(),
@@ -272,6 +280,7 @@ pub enum ErrorType {
 }
 
 impl ErrorType {
+    /// The stable word.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::DockerUnavailable => "docker_unavailable",
@@ -281,6 +290,196 @@ impl ErrorType {
             Self::Unknown => "unknown",
         }
     }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Manifest {
+    #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
+    pub run_id: RunId,
+    pub task_id: Option<String>,
+    pub timestamp_start: String,
+    pub timestamp_end: String,
+    pub commit_sha: Option<String>,
+    /// `PASS`, `FAIL` or `INFRA_ERROR`.
+    #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
+    pub status: Status,
+    #[cfg_attr(any(test, feature = "testing"), schemars(with = "Option<String>"))]
+    pub reason: Option<FailReason>,
+    pub commands_executed: Vec<CommandExecuted>,
+    pub platform: Platform,
+    /// The registry's digest, or the image's id where no registry knows it.
+    pub image_digest: String,
+    /// None when the tree could not be read.
+    pub tree_digest: Option<String>,
+    pub tree_digest_after: Option<String>,
+    pub pipeline_sha256: String,
+    pub workspace: String,
+    pub engine: EngineIdentity,
+    pub components: Vec<ComponentDigest>,
+    pub audit_head: Option<String>,
+    pub act_version: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct CommandExecuted {
+    pub name: String,
+    pub command: String,
+    /// None when the command did not end by itself.
+    pub exit_code: Option<i64>,
+    pub duration_ms: u64,
+    pub timed_out: bool,
+    pub oom: bool,
+    /// `on` or `off`, as in `agent.yaml`.
+    pub network: String,
+    pub source_writes: Vec<SourceWrite>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct SourceWrite {
+    pub path: String,
+    pub change: String,
+}
+
+/// Where the commands ran: the image's system, not the host's.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Platform {
+    pub os: String,
+    pub arch: String,
+    pub container_image: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct EngineIdentity {
+    pub name: String,
+    pub version: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ComponentDigest {
+    pub name: String,
+    pub sha256: String,
+}
+
+/// The kind of a [`Warning`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WarningCode {
+    ArtifactsChanged,
+    ArtifactsIncomplete,
+    CleanupFailed,
+    ContainerLeft,
+    GitUnavailable,
+    LogIncomplete,
+    MountHidden,
+    NeedsWritableView,
+    NetworkCutOff,
+    NoTestsRan,
+    Oom,
+    OverlayUnavailable,
+    ProposalUnfinished,
+    SourceWrites,
+}
+
+impl WarningCode {
+    /// Returns the code that `word` names, if it names one.
+    fn of(word: &str) -> Option<Self> {
+        let word: StrDeserializer<'_, NoCode> = word.into_deserializer();
+        Self::deserialize(word).ok()
+    }
+
+    /// The stable word of the code.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ArtifactsChanged => "artifacts_changed",
+            Self::ArtifactsIncomplete => "artifacts_incomplete",
+            Self::CleanupFailed => "cleanup_failed",
+            Self::ContainerLeft => "container_left",
+            Self::GitUnavailable => "git_unavailable",
+            Self::LogIncomplete => "log_incomplete",
+            Self::MountHidden => "mount_hidden",
+            Self::NeedsWritableView => "needs_writable_view",
+            Self::NetworkCutOff => "network_cut_off",
+            Self::NoTestsRan => "no_tests_ran",
+            Self::Oom => "oom",
+            Self::OverlayUnavailable => "overlay_unavailable",
+            Self::ProposalUnfinished => "proposal_unfinished",
+            Self::SourceWrites => "source_writes",
+        }
+    }
+
+    /// Returns whether a verdict with this warning is worth less than it seems: something was not tested, not tested as
+    /// configured, or not tested to its end. The other codes are about cleaning up and about how the tree was provided.
+    pub fn lessens_verdict(self) -> bool {
+        match self {
+            Self::LogIncomplete
+            | Self::MountHidden
+            | Self::NetworkCutOff
+            | Self::NoTestsRan
+            | Self::Oom
+            | Self::SourceWrites => true,
+            Self::ArtifactsChanged
+            | Self::ArtifactsIncomplete
+            | Self::CleanupFailed
+            | Self::ContainerLeft
+            | Self::GitUnavailable
+            | Self::NeedsWritableView
+            | Self::OverlayUnavailable
+            | Self::ProposalUnfinished => false,
+        }
+    }
+}
+
+// A fact about a run that its user should know although it does not decide the verdict. A doc comment would become part
+// of the published schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Warning {
+    #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
+    pub code: WarningCode,
+    pub step: Option<String>,
+    pub message: String,
+}
+
+/// Maximum length of a mark in bytes; a longer one names no steps.
+const LONGEST: usize = 320;
+
+/// The warnings as the audit log records them: one mark for each code, in the order of the codes, such as
+/// `no_tests_ran 2 3` with the numbers of its steps, or the code alone when a warning is about the whole run. `steps` holds
+/// the names of the steps that ran; steps of equal names are all numbered.
+pub fn marks(warnings: &[Warning], steps: &[&str]) -> Vec<String> {
+    let mut by_code = BTreeMap::<&str, Option<BTreeSet<usize>>>::new();
+    for warning in warnings {
+        let about = by_code.entry(warning.code.as_str()).or_insert_with(|| Some(BTreeSet::new()));
+        let named = |name: &String| {
+            let numbers = (1..).zip(steps).filter(|(_, step)| *step == name);
+            numbers.map(|(number, _)| number).collect::<Vec<usize>>()
+        };
+        match (about.as_mut(), warning.step.as_ref().map(named)) {
+            (Some(about), Some(numbers)) if !numbers.is_empty() => about.extend(numbers),
+            _ => *about = None,
+        }
+    }
+    let mark = |(code, about): (&str, Option<BTreeSet<usize>>)| {
+        let numbers: String =
+            about.into_iter().flatten().map(|number| format!(" {number}")).collect();
+        let numbers = Some(numbers).filter(|numbers| numbers.len() < LONGEST);
+        format!("{code}{}", numbers.unwrap_or_default())
+    };
+    by_code.into_iter().map(mark).collect()
+}
+
+/// Returns the steps of a mark whose code [lessens the verdict](WarningCode::lessens_verdict), and `None` for other marks.
+/// An empty list means all steps.
+pub fn lessens(mark: &str) -> Option<Vec<usize>> {
+    let mut words = mark.split(' ');
+    let code = WarningCode::of(words.next()?)?;
+    code.lessens_verdict().then(|| words.filter_map(|number| number.parse().ok()).collect())
 }
 
 #[cfg(test)]
@@ -340,5 +539,53 @@ mod tests {
         let of = |kind: io::ErrorKind| InfraError::from_io("write", &kind.into()).error_type;
         assert_eq!(of(io::ErrorKind::StorageFull), ErrorType::ResourceExhaustion);
         assert_eq!(of(io::ErrorKind::PermissionDenied), ErrorType::Unknown);
+    }
+
+    fn warning(code: WarningCode, step: Option<&str>) -> Warning {
+        Warning { code, step: step.map(str::to_owned), message: "x".to_owned() }
+    }
+
+    // AUDIT-24
+    #[test]
+    fn a_mark_names_the_steps_or_is_about_all_of_them() {
+        let told = [
+            warning(WarningCode::NoTestsRan, Some("unit")),
+            warning(WarningCode::MountHidden, None),
+            warning(WarningCode::NoTestsRan, Some("slow")),
+            warning(WarningCode::Oom, Some("unit")),
+            warning(WarningCode::Oom, None),
+            warning(WarningCode::CleanupFailed, None),
+        ];
+        let all = marks(&told, &["build", "unit", "slow"]);
+        assert_eq!(all, ["cleanup_failed", "mount_hidden", "no_tests_ran 2 3", "oom"]);
+        let lessening: Vec<_> = all.iter().map(|mark| lessens(mark)).collect();
+        assert_eq!(lessening, [None, Some(vec![]), Some(vec![2, 3]), Some(vec![])]);
+        assert_eq!(
+            marks(&[warning(WarningCode::Oom, Some("same"))], &["same", "x", "same"]),
+            ["oom 1 3"]
+        );
+        // An unknown step names no step.
+        assert_eq!(marks(&[warning(WarningCode::Oom, Some("other"))], &["x"]), ["oom"]);
+        let steps = vec!["same"; 500];
+        assert_eq!(marks(&[warning(WarningCode::Oom, Some("same"))], &steps), ["oom"]);
+    }
+
+    // VERIFIER-32
+    #[test]
+    fn the_codes_of_warnings_are_those_of_the_specification() {
+        let rules = std::fs::read_to_string(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../../specs/verifier.md"
+        ))
+        .unwrap();
+        let rule = rules.split("**VERIFIER-32**").nth(1).unwrap().split("\n\n").next().unwrap();
+        let listed: Vec<_> = rule.split('`').skip(1).step_by(2).collect();
+        assert_eq!(listed.len(), WarningCode::SourceWrites as usize + 1, "{listed:?}");
+        for word in listed {
+            let code = WarningCode::of(word).expect(word);
+            assert_eq!(code.as_str(), word);
+            assert_eq!(serde_json::to_value(code).unwrap(), word);
+        }
+        assert_eq!(WarningCode::of("Oom"), None);
     }
 }

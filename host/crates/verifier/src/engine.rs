@@ -687,7 +687,7 @@ fn is_orphan(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_core::process::Seen;
+    use act_core::process::ProcessState;
     use std::fs;
 
     #[test]
@@ -802,7 +802,7 @@ mod tests {
         let mut changed = owner_labels(process(), "run_x", 1_000);
         changed.insert(UID.to_owned(), "1000".to_owned());
         change(&mut changed);
-        let seen = |start: &str| Seen { start_time: start.to_owned(), stopped: false };
+        let seen = |start: &str| ProcessState { start_time: start.to_owned(), stopped: false };
         is_orphan(&changed, (&process(), Uid::from_raw(1000)), now, |_| Ok(running.map(seen)))
     }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::difference::{Difference, Terms, difference};
 use super::said::Said;
 use super::{Here, apply, component_file, component_name, not_a_component, used, what};
-use act_agent::scout::report_schema;
+use act_agent::scout::OwnReport;
 use act_component::registry::{Approval, Change, ComponentDocument, is_reserved};
 use act_component::{
     self, Capability, Ceiling, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut,
@@ -118,7 +118,7 @@ fn problem(inspection: &Inspection) -> Option<String> {
 
 /// No report could ever be judged by it.
 fn unusable_report(inspection: &Inspection) -> Option<String> {
-    let why = report_schema(inspection.manifest.report.as_deref()).err()?;
+    let why = OwnReport::new(inspection.manifest.report.as_deref()).err()?;
     Some(format!("the schema of its report cannot be used: {why}"))
 }
 

@@ -1,16 +1,15 @@
-//! Foreign text inside our Markdown: kept as it is where that is promised, and never able to become a
-//! heading, a list or a fact of ours.
+//! Foreign text inside our Markdown. No such text can become a heading, a list item or a statement of the host.
 
 use std::fmt::Write as _;
 
-/// `payload` byte for byte: between the line feed after the opening line and the line feed before the
-/// closing fence, which is longer than any run of backticks in the payload.
+/// Wraps `payload` in a code block, byte for byte. The fence is longer than any run of backticks in the payload.
 pub(super) fn fence(language: &str, payload: &str) -> String {
     let fence = "`".repeat(longest_backtick_run(payload).max(2) + 1);
     format!("{fence}{language}\n{payload}\n{fence}\n")
 }
 
-/// One line of code, delimited by more backticks than it holds. Line breaks and controls are escaped.
+/// Wraps text in a code span of one line, delimited by more backticks than it contains. Line breaks and controls are
+/// escaped.
 pub(super) fn code(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for c in text.chars() {
@@ -21,13 +20,13 @@ pub(super) fn code(text: &str) -> String {
         }
     }
     let fence = "`".repeat(longest_backtick_run(&line) + 1);
-    // Markdown takes one space off each side where both are there.
+    // Markdown removes one space from each side when both have one.
     let pad =
         if line.starts_with('`') || line.ends_with('`') || line.is_empty() { " " } else { "" };
     format!("{fence}{pad}{line}{pad}{fence}")
 }
 
-/// Prose of the model: a quotation, whose end no text inside it can bring about.
+/// Quotes prose. Every line is marked, so no text inside can end the quotation.
 pub(super) fn quote(text: &str) -> String {
     let text = text.trim();
     if text.is_empty() {
@@ -41,7 +40,7 @@ pub(super) fn quote(text: &str) -> String {
     out
 }
 
-/// A list of code spans, or a word that says there is none.
+/// A list of code spans, or the word `none`.
 pub(super) fn code_list<S: AsRef<str>>(items: &[S]) -> String {
     if items.is_empty() {
         return "none\n".into();
@@ -52,7 +51,7 @@ pub(super) fn code_list<S: AsRef<str>>(items: &[S]) -> String {
     })
 }
 
-/// The first items in words of `show`, and how many more there are.
+/// The first `most` items, each rendered by `show`, and how many more there are.
 pub(super) fn some<T>(items: &[T], most: usize, show: impl Fn(&T) -> String) -> String {
     if items.is_empty() {
         return "none".into();
@@ -64,7 +63,7 @@ pub(super) fn some<T>(items: &[T], most: usize, show: impl Fn(&T) -> String) -> 
     }
 }
 
-/// At most so many characters, and a word that says how many more there were.
+/// The first `most` characters, and how many more there were.
 pub(super) fn cut(text: &str, most: usize) -> String {
     match text.char_indices().nth(most) {
         None => text.to_owned(),

@@ -1,19 +1,20 @@
-//! What a snapshot says (pure).
+//! The text of `context_NNN.md`: what the Scouts reported and what the Editor has tried, for people.
 
 use std::fmt::Write as _;
 
 use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
 
 use super::markdown::{code, code_list, fence, quote};
-use super::verified_run::{VerifiedRun, runs};
 use act_core::clock;
+use act_core::verification::Status;
 
-/// The three occasions for a snapshot.
+/// The occasions for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SnapshotKind {
-    /// After the first round of Scouts, before the first edit.
+    /// After the first reports of the Scouts, before the first edit.
     TaskStart,
-    /// After the `number`th REPLAN has its plan.
+    /// After the REPLAN with this number has its plan.
     Replan {
         number: u32,
     },
@@ -39,27 +40,29 @@ impl SnapshotKind {
     }
 }
 
-/// What a Scout answered, as it answered.
-#[derive(Debug, Clone)]
+/// A Scout's report as the Scout wrote it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ScoutPayload {
     pub scout: String,
-    /// Of the component that answered.
+    /// Digest of the component that answered.
     pub sha256: String,
     pub question: String,
     pub payload: String,
 }
 
-/// Where the Editor stands.
+/// The work of the Editor so far.
 #[derive(Debug, Clone, Default)]
 pub struct EditorState {
-    /// What it thinks is to be done or wrong: the strategy of the plan in force.
+    /// The strategy of the plan in force.
     pub hypothesis: String,
     pub files_modified: Vec<String>,
     pub verify_attempts: Vec<VerifiedRun>,
-    /// How conflicts between Scouts and other questions were settled.
+    /// How conflicts between Scouts and other questions were decided.
     pub decisions: Vec<String>,
 }
 
+/// A snapshot of one moment of a task.
 #[derive(Debug, Clone)]
 pub struct Snapshot<'a> {
     pub taken: DateTime<Utc>,
@@ -71,7 +74,7 @@ pub struct Snapshot<'a> {
 }
 
 impl Snapshot<'_> {
-    /// The number is known only when the name has been found free.
+    /// Renders the snapshot under the number whose file name turned out to be free.
     pub(super) fn render(&self, number: u32) -> String {
         let mut out = format!("# Context {number:03}: {}\n\n", self.kind.title());
         // Writing to a string does not fail.
@@ -108,6 +111,48 @@ impl Snapshot<'_> {
     }
 }
 
+/// One verification, as snapshots and stuck reports list it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VerifiedRun {
+    pub attempt: u32,
+    /// Number of the strategy whose tree was verified, from 1.
+    pub strategy: u32,
+    /// `None` when the machine failed before the run had an id.
+    pub run_id: Option<String>,
+    pub status: Status,
+    /// Steps that were started, the failing one included.
+    pub steps_run: usize,
+    pub failing_step: Option<String>,
+    pub reason: Option<String>,
+    /// The first line of the log that describes the failure.
+    pub first_failing_line: Option<String>,
+}
+
+fn runs(runs: &[VerifiedRun]) -> String {
+    if runs.is_empty() {
+        return "none\n".into();
+    }
+    runs.iter().fold(String::new(), |mut out, run| {
+        let id = run.run_id.as_deref().map_or("no run".into(), code);
+        let step = run.failing_step.as_deref().map(|step| format!(", step {}", code(step)));
+        let reason = run.reason.as_deref().map(|reason| format!(", {}", code(reason)));
+        let line = run.first_failing_line.as_deref().filter(|line| !line.is_empty());
+        let line = line.map(|line| format!(": {}", code(line)));
+        // Writing to a string does not fail.
+        let _ = writeln!(
+            out,
+            "- attempt {}, strategy {}: {id}, {}{}{}{}",
+            run.attempt,
+            run.strategy,
+            code(run.status.as_str()),
+            step.unwrap_or_default(),
+            reason.unwrap_or_default(),
+            line.unwrap_or_default()
+        );
+        out
+    })
+}
+
 fn decisions(decisions: &[String]) -> String {
     if decisions.is_empty() {
         return "none\n".into();
@@ -117,8 +162,6 @@ fn decisions(decisions: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use act_core::verification::Status;
-
     use chrono::TimeZone;
 
     use super::*;

@@ -1,4 +1,4 @@
-//! What `summary.md` says about the last success (pure): prose of the model, facts of the host.
+//! The text of `summary.md`, which describes the last success: prose of the model, and facts of the host.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -7,14 +7,15 @@ use super::markdown::{code, code_list, quote};
 use act_audit::Head;
 use act_core::event::ModelUsage;
 
+/// Everything that a summary lists.
 #[derive(Debug, Clone, Default)]
 pub struct Summary {
     pub task_id: String,
     pub what: String,
     pub why: String,
-    /// What the Editor says about tests: which were added, or why none.
+    /// The Editor's words about tests: which it added, or why none.
     pub tests: Option<String>,
-    /// Changed files that are tests, as the host sees it.
+    /// Changed files that the host counts as tests.
     pub test_files: Vec<String>,
     /// The repository had tests when the task began.
     pub had_tests: bool,
@@ -23,32 +24,32 @@ pub struct Summary {
     pub files_changed: Vec<String>,
     /// Changed files that the verification depends on.
     pub gate_inputs_changed: Vec<String>,
-    /// Changed files that are guarded and were allowed for this task.
+    /// Changed files that are guarded and that the user allowed for this task.
     pub allowed_paths_changed: Vec<String>,
     /// Changed files that git ignores, so that the run did not judge them.
     pub untested: Vec<String>,
-    /// Boundaries of the task that no rule held to; the model was told.
+    /// Boundaries of the task that the host does not enforce; the model got them as text.
     pub boundaries_not_enforced: Vec<String>,
     /// How many edits each rule refused: `protected: 3`.
     pub edits_refused: Vec<String>,
     /// Files that act itself wrote into the repository, beside its notes.
     pub host_wrote: Vec<String>,
-    /// By role.
+    /// Tokens by role.
     pub tokens: BTreeMap<String, ModelUsage>,
-    /// What the pipeline said before the first edit.
+    /// The result of the pipeline before the first edit.
     pub baseline: Option<String>,
     /// Warnings of the green run.
     pub warnings: Vec<String>,
     /// Kinds of text that the host left out of the Editor's account.
     pub left_out: Vec<String>,
-    /// The host wrote it, because the Editor did not.
+    /// The host wrote the summary, because the Editor gave no account.
     pub by_host: bool,
-    /// How far the audit log was.
+    /// The newest record of the audit log.
     pub audit_head: Option<Head>,
 }
 
 impl Summary {
-    /// No commit message and no pull request text: the tree is the user's.
+    /// Renders the summary as Markdown. It contains no commit message and no text for a pull request: the user commits.
     pub fn render(&self) -> String {
         let mut out = String::from("# Summary\n\n");
         if self.by_host {
@@ -59,8 +60,8 @@ impl Summary {
             false => "The Editor said nothing about tests.",
         };
         let tests = self.tests.as_deref().filter(|text| !text.trim().is_empty()).unwrap_or(unsaid);
-        // Whatever the Editor claims in its own words.
-        let lies = match self.files_changed.is_empty() {
+        // The host states this fact, whatever the Editor writes.
+        let whereabouts = match self.files_changed.is_empty() {
             true => "act changed no file, and no history, branch or remote of git.",
             false => {
                 "The changes are in your working tree; act touched no history, branch or remote of git."
@@ -70,7 +71,7 @@ impl Summary {
         // Writing to a string does not fail.
         let _ = write!(
             out,
-            "## What changed\n\n{}\n{}\n{lies}\n\n## Why\n\n{}\n## How it was verified\n\n\
+            "## What changed\n\n{}\n{}\n{whereabouts}\n\n## Why\n\n{}\n## How it was verified\n\n\
              The whole pipeline was green in {} at attempt {} of task {}.{}\n\n## Tests\n\n{}\n{before}Test files changed:\n\n{}",
             quote(&self.what),
             code_list(&self.files_changed),

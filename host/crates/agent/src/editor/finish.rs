@@ -1,17 +1,70 @@
-//! The end of a task: a summary, a stuck report with hypotheses, or nothing after a cancel.
+//! The end of a task: a summary, a stuck report with hypotheses, or nothing when the user cancelled it.
+
+use std::collections::BTreeMap;
 
 use super::tools::{self, Answer, Done};
 use super::verify::{Attempt, tail};
-use super::{OrEnd, Session, TaskInput, TaskResult, prompt};
+use super::{Draft, Session, TaskInput, prompt};
 use crate::context::{Hypothesis, NotesWriter, SnapshotKind, StuckReport, Summary, WrittenReport};
 use crate::gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_audit::{Decision, Entry, Event, Head};
 use act_core::event::{EventKind, Events};
 use act_core::{Outcome, RunId, StuckReason, reason};
 use act_model::{Stop, ToolResult, Turn};
-use act_workspace::{ChangedFile, NotesDir};
+use act_workspace::ChangedFile;
+
+/// How a task ended, with what the user is shown of it.
+#[derive(Debug, Clone)]
+pub struct TaskResult {
+    pub outcome: Outcome,
+    /// The id of the green run of a success, else of the last run.
+    pub run_id: Option<String>,
+    /// The changes and their reasons, or why the task ended without success.
+    pub summary: Option<String>,
+    pub report_path: Option<String>,
+    /// Changed files that the verification depends on, as `path (why)`.
+    pub gate_inputs_changed: Vec<String>,
+    /// How many edits each rule refused, by its word.
+    pub edits_refused: BTreeMap<String, u64>,
+    /// The proposal of a dry run.
+    pub draft: Option<Draft>,
+}
+
+impl TaskResult {
+    /// A result with nothing but its outcome.
+    pub fn of(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            run_id: None,
+            summary: None,
+            report_path: None,
+            gate_inputs_changed: vec![],
+            edits_refused: BTreeMap::new(),
+            draft: None,
+        }
+    }
+
+    /// The user ended the task.
+    pub fn cancelled() -> Self {
+        Self::of(Outcome::cancelled())
+    }
+
+    /// The machine failed: a stable code and a diagnosis for the user.
+    pub fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
+        Self { summary: Some(diagnosis.into()), ..Self::of(Outcome::infra(code)) }
+    }
+
+    /// The agent gave up. `why` explains to the user what the word of the reason does not.
+    pub(super) fn stuck(reason: StuckReason, why: Option<String>) -> Self {
+        Self { summary: why, ..Self::of(Outcome::Stuck { reason }) }
+    }
+}
+
+/// A value, or the end of the task; `?` carries the end up to `Editor::work`.
+pub type OrEnd<T> = Result<T, Box<TaskResult>>;
 
 impl Session<'_> {
+    /// Ends a green task with its summary.
     pub(super) fn succeed(&self, done: Option<Done>) -> TaskResult {
         if self.editor.cancel.is_cancelled() {
             return TaskResult::cancelled();
@@ -77,7 +130,7 @@ impl Session<'_> {
         }
     }
 
-    /// Refuses a run id that is none of this task's: the summary is read as proof.
+    /// Refuses an account that names a run of another task, because readers take the summary as proof.
     pub(super) fn names_foreign_run(&self, done: &Done) -> Option<Answer> {
         let known = self.known_runs();
         let texts = [Some(&done.what), Some(&done.why), done.tests.as_ref()];
@@ -85,8 +138,8 @@ impl Session<'_> {
         Some(Answer::refusal("bad_arguments", &format!("{run} is no run of this task")))
     }
 
-    /// Removes text for a commit or a pull request, and announces what was removed. A field
-    /// that is empty then gets the host's account.
+    /// Removes text for a commit or a pull request from an account, and announces what was removed. The host's account
+    /// replaces a field that is empty then.
     pub(super) fn without_commit_text(&mut self, done: Done) -> Done {
         let mut left_out = vec![];
         let mut clean = |text: &str| without_commit_text(text, &mut left_out);
@@ -103,7 +156,7 @@ impl Session<'_> {
         Done { what: or(what, host.what), why: or(why, host.why), tests }
     }
 
-    /// The host's account where the Editor gives none.
+    /// The host's account, for a task without one of the Editor.
     fn account_of_host(&self) -> Done {
         let strategy = Some(self.strategies.in_force()).filter(|text| !text.is_empty());
         let strategy = strategy.map(|text| without_commit_text(text, &mut vec![]));
@@ -116,7 +169,7 @@ impl Session<'_> {
         }
     }
 
-    /// Changed files that are tests, or have more of them inside than before.
+    /// Changed files that are tests, or contain more tests than before.
     fn test_files(&self) -> Vec<String> {
         let writer = &self.editor.writer;
         let is_test = |file: &&ChangedFile| {
@@ -127,18 +180,18 @@ impl Session<'_> {
         writer.changed().iter().filter(is_test).map(named).collect()
     }
 
-    /// Changed files that the green run did not judge.
+    /// Changed files that the green run did not verify.
     fn untested(&self) -> Vec<String> {
         self.editor.writer.unverified().into_iter().map(|file| file.path).collect()
     }
 
-    /// As people read it: `protected: 3`.
+    /// Refused edits as people read them, such as `protected: 3`.
     fn refusals(&self) -> Vec<String> {
         let refused = self.editor.writer.refused().into_iter();
         refused.map(|(rule, count)| format!("{rule}: {count}")).collect()
     }
 
-    /// Changes that could have made the gate easier, for the user to look at.
+    /// Changes that could have made the verification easier, for the user to look at.
     pub(super) fn gate_inputs(&self) -> Vec<GateInput> {
         let writer = &self.editor.writer;
         let files: Vec<_> =
@@ -184,12 +237,12 @@ impl Session<'_> {
         self.report(ended, theories, derived)
     }
 
-    /// The model's own theories, asked for twice at most; none when it does not deliver.
+    /// Asks the model for hypotheses, twice if needed. Returns `None` when it gives too few that can be checked.
     async fn hypotheses(&self) -> Option<Vec<Hypothesis>> {
         let offered = [tools::hypotheses_tool()];
         let mut conversation = self.editor.model.open("editor", prompt::HYPOTHESES, &offered);
         let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
-        conversation.say(&prompt::hard_stop(self.task(), self.plans.attempts(), tail(log)));
+        conversation.say(&prompt::hard_stop(&self.editor.input, self.plans.attempts(), tail(log)));
         for _ in 0..2 {
             let turn = self.turn(conversation.as_mut()).await.ok()?;
             let mut items = vec![];
@@ -205,8 +258,7 @@ impl Session<'_> {
                 return Some(items);
             }
             let needed = format!(
-                "{wrong}: at least {} are needed, each with a run_id of the list and evidence",
-                NEEDED
+                "{wrong}: at least {NEEDED} are needed, each with a run_id of the list and evidence"
             );
             let results = turn.calls.iter().map(|call| ToolResult {
                 id: call.id.clone(),
@@ -246,10 +298,8 @@ impl Session<'_> {
         let ended = TaskResult { run_id, gate_inputs_changed, ..ended };
         write_report(&editor.input, editor.notes.as_ref(), &editor.events, ended, report)
     }
-}
 
-impl Session<'_> {
-    /// For the last word, as `path (why)`.
+    /// Changes that could have made the verification easier, as `path (why)`.
     pub(super) fn gate_inputs_named(&self) -> Vec<String> {
         named(&self.gate_inputs())
     }
@@ -259,7 +309,7 @@ fn named(inputs: &[GateInput]) -> Vec<String> {
     inputs.iter().map(|input| format!("{} ({})", input.path, input.why)).collect()
 }
 
-/// With the beginnings of the digests before and after, by which both texts can be recognised.
+/// A changed file with the first digits of its digests before and after, by which people can compare texts.
 fn with_digests(input: &GateInput, file: Option<&ChangedFile>) -> String {
     let short = |digest: Option<&String>| {
         digest.and_then(|digest| digest.get(..12)).unwrap_or("nothing").to_owned()
@@ -272,7 +322,7 @@ fn with_digests(input: &GateInput, file: Option<&ChangedFile>) -> String {
 /// Reports a task that the machine ended before its first conversation.
 pub fn end_before_work(
     input: &TaskInput,
-    notes: Option<&NotesWriter<NotesDir>>,
+    notes: Option<&NotesWriter>,
     events: &Events,
     audit_head: Option<Head>,
     (code, diagnosis): (&str, &str),
@@ -284,7 +334,7 @@ pub fn end_before_work(
 /// Completes a report with the facts that every report holds, writes it and adds its path to the result.
 fn write_report(
     input: &TaskInput,
-    notes: Option<&NotesWriter<NotesDir>>,
+    notes: Option<&NotesWriter>,
     events: &Events,
     ended: TaskResult,
     report: StuckReport,
@@ -319,7 +369,7 @@ fn write_report(
     TaskResult { report_path: written.and_then(Result::ok).map(|report| report.path), ..ended }
 }
 
-/// Characters of a model's last words that are shown.
+/// Characters of a model's last words that the user is shown.
 const LAST_WORDS: usize = 300;
 
 /// The model called no tool for several turns, of which this is the last.
@@ -357,9 +407,10 @@ pub(super) fn budget_spent() -> TaskResult {
     TaskResult::stuck(StuckReason::Budget, Some(why.to_owned()))
 }
 
-pub(super) const NEEDED: usize = 3;
+/// Hypotheses that a stuck report needs: fewer are too easily the first thought only.
+const NEEDED: usize = 3;
 
-/// Hypotheses that name a run of this task and evidence in it; the rest is no use to a reader.
+/// Returns the hypotheses that name a run of this task and evidence in it. A reader cannot check the others.
 pub(super) fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
     let mut usable: Vec<Hypothesis> = vec![];
     for item in items {
@@ -375,7 +426,7 @@ pub(super) fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypoth
     usable
 }
 
-/// A step of the run, a file or a line: something that a reader can look at.
+/// Returns whether a text names a step of the run, a file or a line, which a reader can look up.
 fn is_evidence(text: &str, step: Option<&str>) -> bool {
     let step = step.is_some_and(|step| text.contains(step));
     let file = text.split(|c: char| c.is_whitespace() || "`'\"(),;".contains(c)).any(|word| {
@@ -386,8 +437,8 @@ fn is_evidence(text: &str, step: Option<&str>) -> bool {
     step || file || line
 }
 
-/// Derives hypotheses from the failure matrix, for when the model cannot be asked: one theory for each way the
-/// attempts failed, then what the strategies have in common, until there are enough.
+/// Derives hypotheses from the attempts when the model gives none: one for each way in which they failed, then general ones
+/// until there are enough.
 pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
     let mut items: Vec<Hypothesis> = vec![];
     let mut kinds: Vec<(&Option<String>, &str)> = vec![];
@@ -445,8 +496,8 @@ const COMMIT: &str = "a commit message";
 const REQUEST: &str = "the text of a pull request";
 const TRAILER: &str = "a trailer of a commit";
 
-/// Removes each heading, label and trailer of a commit or a pull request with the block below it, and names what was
-/// removed in `left_out`, each kind once.
+/// Removes each heading, label and trailer of a commit or a pull request with the block below it, and adds the kinds that it
+/// removed to `left_out`.
 pub(super) fn without_commit_text(text: &str, left_out: &mut Vec<&'static str>) -> String {
     let lines: Vec<&str> = text.lines().collect();
     let mut kept = vec![];
@@ -468,7 +519,7 @@ pub(super) fn without_commit_text(text: &str, left_out: &mut Vec<&'static str>) 
     kept.join("\n").trim().to_owned()
 }
 
-/// The kind of block that this line opens, and how many of the lines behind it belong to it.
+/// The kind of block that a line opens, and the number of lines after it that belong to the block.
 fn block(line: &str, rest: &[&str]) -> Option<(&'static str, usize)> {
     const TRAILERS: [&str; 3] = ["co-authored-by:", "signed-off-by:", "reviewed-by:"];
     let lowered = bare(line).to_lowercase();
@@ -503,7 +554,7 @@ fn block(line: &str, rest: &[&str]) -> Option<(&'static str, usize)> {
 
 const EMPHASIS: [char; 4] = ['*', '_', '`', ' '];
 
-/// `commit message`, `suggested pr title` at the start of a line, and what follows it.
+/// A label such as `commit message` or `suggested pr title` at the start of a line, and the text after it.
 fn label(line: &str) -> Option<(&'static str, &str)> {
     const THINGS: [(&str, &str); 5] = [
         ("commit", COMMIT),
@@ -526,7 +577,7 @@ fn label(line: &str) -> Option<(&'static str, &str)> {
     })
 }
 
-/// The line without the marks of headings, quotations, lists and emphasis in front of it.
+/// The line without marks of headings, quotations, lists and emphasis before it.
 fn bare(line: &str) -> &str {
     line.trim_start_matches(|c: char| c.is_whitespace() || "#>*-_`\"'".contains(c)).trim_end()
 }
@@ -545,26 +596,26 @@ fn paragraph(lines: &[&str]) -> usize {
     lines.iter().take_while(|line| !line.trim().is_empty() && heading_level(line).is_none()).count()
 }
 
-/// The first run id in the text that is not among the known ones.
+/// Returns the first run id in the text that is not among the known ones.
 pub(super) fn foreign_run(text: &str, known: &[&str]) -> Option<String> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let mut runs = words.filter(|word| RunId::parse(word).is_ok());
     runs.find(|run| !known.contains(run)).map(str::to_owned)
 }
 
-/// Changed files of one run that are recorded one by one.
+/// Changed files that the audit log records for one run.
 const MOST_INPUTS: usize = 200;
 
 impl Session<'_> {
-    /// Before each action of the model.
+    /// Ends the task when the audit log cannot record the next action.
     pub(super) fn check_audit(&self) -> OrEnd<()> {
         Ok(self.editor.audit.ready().map_err(|error| {
             TaskResult::infra(error.code(), format!("{error}; {}", error.hint()))
         })?)
     }
 
-    /// What the run judged that this task had changed, and that may have made it easier. What cannot be written
-    /// now is written before the next action.
+    /// Records the changes that could have made a verification easier. `check_audit` reports an error of the log before the
+    /// next action.
     pub(super) fn record_gate_inputs(&self, run_id: Option<&str>) {
         let files = self.editor.writer.changed();
         for input in self.gate_inputs().iter().take(MOST_INPUTS) {
@@ -583,7 +634,7 @@ impl Session<'_> {
         }
     }
 
-    /// How far the log is when the task says how it ended.
+    /// The newest record of the audit log, for the notes.
     pub(super) fn audit_head(&self) -> Option<Head> {
         self.editor.audit.head()
     }

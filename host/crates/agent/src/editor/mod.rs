@@ -1,15 +1,16 @@
-//! The Editor: it owns the plan and every decision of a task, and its tools are the only writers of the repository.
+//! The Editor: the loop in which a model plans, edits and verifies until a run of the pipeline is green.
 //!
-//! This file holds the loop: [`Editor::work`] runs conversations until the task ends, a conversation is turns, and a turn is
-//! calls of tools. The decisions of the loop are pure functions at its end. Beside it:
+//! This file is the loop. [`Editor::work`] holds conversations until the task ends; a conversation is a row of turns; a turn
+//! is calls of tools, and what the host does by itself when the model calls none. The decisions of the loop are the pure
+//! functions at the end of the file, from `host_action` on. Beside it:
 //!
-//! - `tools`: the tools that the model may call, the host's and those of components alike
-//! - `plan`: plans, strategies and the snapshots that follow from them
+//! - `tools`: the tools that the model may call, the host's and those of components, in one list
+//! - `plan`: plans, strategies and snapshots
 //! - `scouts`: questions to the Scouts, and conflicts between their reports
 //! - `review`: the differences that the model sees of its own edits
 //! - `verify`: verifications, the debug loop and the baseline
 //! - `finish`: summary, stuck report, hypotheses
-//! - `resume`: a dry run's draft, and the task that applies it
+//! - `resume`: the draft of a dry run, and the task that applies it
 //! - `prompt`: the first message of each conversation
 //! - `request`: the text of a task, with its sections
 
@@ -30,7 +31,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-pub use finish::end_before_work;
+pub use finish::{OrEnd, TaskResult, end_before_work};
 pub use request::{Boundary, MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use resume::Draft;
 pub use tools::{Answer, Tool, ToolOutput};
@@ -41,7 +42,7 @@ use self::scouts::Decisions;
 use self::tools::{Done, Tools};
 use self::verify::{Baseline, DebugLoop};
 use crate::context::{NotesWriter, ScoutPayload, SnapshotKind, VerifiedRun};
-use crate::scout::{Scout, query::ReportCheck};
+use crate::scout::{ReportCheck, Scout};
 use act_audit::Audit;
 use act_config::Step;
 use act_core::event::{Events, Milestone};
@@ -51,9 +52,9 @@ use act_model::{
     Ask, Conversation, Model, ModelError, ModelErrorKind, Stop, TokenLedger, TokioTimer, ToolCall,
     ToolResult, Turn, with_attempts,
 };
-use act_workspace::{NotesDir, RepoWriter};
+use act_workspace::{ChangedFile, RepoWriter};
 
-/// The user's words, and where they hold.
+/// The task as the user gave it.
 #[derive(Debug, Clone)]
 pub struct TaskInput {
     pub task_id: String,
@@ -72,7 +73,7 @@ pub struct TaskInput {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EarlierReport {
     pub text: String,
-    /// Its verifications, whose logs can still be read.
+    /// The runs of that task, whose logs the model may read.
     pub run_ids: Vec<String>,
 }
 
@@ -82,7 +83,7 @@ type HasTests = dyn Fn() -> bool + Send + Sync;
 type ReadScript = dyn Fn(&str) -> Option<(String, String)> + Send + Sync;
 type ReadLog = dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sync;
 
-/// Everything that one task works with. Each part can be replaced by a fake.
+/// Everything that one task works with. Tests replace each part by a fake.
 pub struct Editor {
     pub input: TaskInput,
     pub model: Arc<dyn Model>,
@@ -96,7 +97,7 @@ pub struct Editor {
     /// Writes the repository for the tools, and records what they changed.
     pub writer: Arc<RepoWriter>,
     pub verifier: Arc<dyn Verifier>,
-    /// Returns the digest of the tree, by the rule of the manifest's.
+    /// Returns the digest of the tree, computed as for the manifest of a run.
     pub tree_digest: Arc<TreeDigest>,
     /// Returns why the repository's path no longer means the directory that is edited, or `None` while it does.
     pub moved: Arc<Moved>,
@@ -108,12 +109,12 @@ pub struct Editor {
     pub steps: Vec<Step>,
     /// Returns the real path and the text of a file that a step's command names.
     pub read_script: Box<ReadScript>,
-    /// The task takes no action that cannot be recorded here.
+    /// The audit log. The Editor takes no action that the log cannot record.
     pub audit: Audit,
-    /// `None` in a dry run, which leaves nothing in the repository.
-    pub notes: Option<NotesWriter<NotesDir>>,
+    /// `None` in a dry run, which writes nothing into the repository.
+    pub notes: Option<NotesWriter>,
     pub aim: Aim,
-    /// A dry run's draft whose files have just been put into the repository (`begin_with`).
+    /// The draft of a dry run, whose files the caller has just written into the repository ([`Editor::begin_with`]).
     pub draft: Option<Draft>,
     /// Runs the pipeline before the first edit.
     pub baseline: bool,
@@ -130,56 +131,6 @@ pub enum Aim {
     Proposal,
 }
 
-/// How a task ended, with what the user is shown of it.
-#[derive(Debug, Clone)]
-pub struct TaskResult {
-    pub outcome: Outcome,
-    /// The id of the green run of a success, else of the last run.
-    pub run_id: Option<String>,
-    /// What was done and why, or why the task ended without it.
-    pub summary: Option<String>,
-    pub report_path: Option<String>,
-    /// Changed files that the verification depends on, as `path (why)`.
-    pub gate_inputs_changed: Vec<String>,
-    /// How many edits each rule refused, by its word.
-    pub edits_refused: BTreeMap<String, u64>,
-    /// The proposal of a dry run.
-    pub draft: Option<Draft>,
-}
-
-impl TaskResult {
-    /// A result with nothing but its outcome.
-    pub fn of(outcome: Outcome) -> Self {
-        Self {
-            outcome,
-            run_id: None,
-            summary: None,
-            report_path: None,
-            gate_inputs_changed: vec![],
-            edits_refused: BTreeMap::new(),
-            draft: None,
-        }
-    }
-
-    /// The user ended the task.
-    pub fn cancelled() -> Self {
-        Self::of(Outcome::cancelled())
-    }
-
-    /// The machine failed: a stable code and a diagnosis for the user.
-    pub fn infra(code: &str, diagnosis: impl Into<String>) -> Self {
-        Self { summary: Some(diagnosis.into()), ..Self::of(Outcome::infra(code)) }
-    }
-
-    /// The agent gave up. `why` explains to the user what the word of the reason does not.
-    fn stuck(reason: StuckReason, why: Option<String>) -> Self {
-        Self { summary: why, ..Self::of(Outcome::Stuck { reason }) }
-    }
-}
-
-/// A value, or the end of the task; `?` carries the end up to [`Editor::work`].
-pub type OrEnd<T> = Result<T, Box<TaskResult>>;
-
 impl Editor {
     /// Works until the task ends. The call itself never fails: every end is a [`TaskResult`].
     pub async fn work(&self) -> TaskResult {
@@ -193,7 +144,7 @@ impl Editor {
     }
 }
 
-/// What follows a conversation.
+/// The next part of a task after a conversation.
 #[derive(Debug)]
 pub enum Next {
     /// Another conversation, with this first message.
@@ -202,17 +153,12 @@ pub enum Next {
     Done(Option<Done>),
 }
 
-/// Calls of one turn that are performed; the rest is refused.
+/// Calls of one turn that are performed. The others are refused, so that one turn cannot fill the conversation.
 const CALLS_PER_TURN: usize = 64;
-/// Bytes of one answer of a component's tool; built-in tools stay far below it.
+/// Bytes of one answer of a component's tool. The built-in tools stay far below.
 const RESULT_BYTES: usize = 256 * 1024;
-/// Bytes of all answers in one conversation; about a million tokens.
+/// Bytes of all answers in one conversation: about a million tokens, which few models accept.
 const CONVERSATION_BYTES: usize = 4 * 1024 * 1024;
-
-const SILENT: &str = "You called no tool, so the host ran `verify`";
-const OVERDUE: &str = "Many turns have passed without a verification, so the host ran `verify`";
-const NOT_CLOSED: &str =
-    "You did not call `done`, and the tree is not the one that was green, so the host ran `verify`";
 
 /// The state of one task.
 pub struct Session<'a> {
@@ -227,15 +173,17 @@ pub struct Session<'a> {
     decisions: Decisions,
     /// The run before the first edit, if there was one.
     baseline: Option<Baseline>,
-    /// Every verification, green ones too, as snapshots show them.
+    /// Every verification, as snapshots show it.
     verified: Vec<VerifiedRun>,
     /// Which Scouts were asked for each plan, for the snapshots.
     asked: Vec<String>,
-    /// The number and the attempt of a REPLAN that a new plan still has to answer.
+    /// The number and the attempt of a REPLAN that waits for a new plan.
     replanning: Option<(u32, u32)>,
     /// Fingerprint of the tree that the last verification judged.
     verified_tree: String,
+    /// The strategy in force was verified.
     verified_in_strategy: bool,
+    /// The last verification.
     last: Option<Verification>,
     /// True when the repository had tests when the task began; `None` before the first plan.
     has_tests: Option<bool>,
@@ -316,12 +264,9 @@ impl<'a> Session<'a> {
             return self.resume(draft).await;
         }
         self.milestone(Milestone::Analyzing);
-        let context = prompt::OpeningContext {
-            report: self.editor.input.stuck_report.as_ref(),
-            baseline: self.baseline.as_ref().map(Baseline::for_model),
-            dry_run: self.editor.aim == Aim::Proposal,
-        };
-        Ok(Next::Conversation(prompt::opening(self.task(), context)))
+        let baseline = self.baseline.as_ref().map(Baseline::for_model);
+        let dry_run = self.editor.aim == Aim::Proposal;
+        Ok(Next::Conversation(prompt::opening(&self.editor.input, baseline, dry_run)))
     }
 
     /// Holds one conversation, until a REPLAN or the end of the task.
@@ -330,79 +275,72 @@ impl<'a> Session<'a> {
         let mut conversation = self.editor.model.open("editor", prompt::EDITOR, &tools.specs());
         conversation.say(opening);
         self.answer_bytes = opening.len();
-        // Turns without a tool call in a row, turns since the last verification, turns since the tree became green.
-        let (mut silent, mut turns, mut closing) = (0, 0, 0);
+        let mut pace = Pace::default();
         loop {
             let turn = self.turn(conversation.as_mut()).await?;
-            let (was_closing, verified) = (self.phase == Phase::Closing, self.verified.len());
-            let changed = self.editor.writer.changed();
-            turns += 1;
-            let mut action = if turn.calls.is_empty() {
-                silent += 1;
+            let before = self.progress();
+            if turn.calls.is_empty() {
                 self.write_due_snapshot()?;
-                let cut = matches!(turn.stop, Stop::Length | Stop::Refused);
-                after_silence(self.editor.aim, self.phase, self.edited(), cut, silent)
-            } else {
-                silent = 0;
-                let mut results = Vec::with_capacity(turn.calls.len());
-                for (at, call) in turn.calls.iter().enumerate() {
-                    let output = match at < CALLS_PER_TURN {
-                        true => self.perform(call, &tools).await?,
-                        false => Answer::refusal("budget", "too many calls in one turn").into(),
-                    };
-                    let answer = match output {
-                        ToolOutput::End(next) => return Ok(next),
-                        ToolOutput::Answer(answer) => answer,
-                    };
-                    self.answer_bytes += answer.json.len();
-                    let (id, is_error) = (call.id.clone(), answer.is_error);
-                    results.push(ToolResult { id, content: answer.json, is_error });
+            } else if let Some(next) =
+                self.perform_calls(&turn, &tools, conversation.as_mut()).await?
+            {
+                return Ok(next);
+            }
+            pace.count(turn.calls.is_empty(), &before, &self.progress());
+            let action = host_action(self.editor.aim, self.phase, self.edited(), turn.stop, pace);
+            let (why, output) = match action {
+                HostAction::Nothing => continue,
+                HostAction::Remind => {
+                    conversation.say(reminder(self.phase, turn.stop));
+                    continue;
                 }
-                conversation.answer(results).map_err(|error| model_failed(&error))?;
-                HostAction::Nothing
-            };
-            if action == HostAction::Remind {
-                conversation.say(reminder(self.phase, turn.stop));
-                action = HostAction::Nothing;
-            }
-            let mut why = if action == HostAction::Verify { SILENT } else { NOT_CLOSED };
-            let at_rest = was_closing
-                && self.phase == Phase::Closing
-                && self.verified.len() == verified
-                && self.editor.writer.changed() == changed;
-            closing = if at_rest { closing + 1 } else { 0 };
-            if action == HostAction::Nothing {
-                action = after_turn(self.editor.aim, self.phase, turns, closing);
-                why = if action == HostAction::Verify { OVERDUE } else { NOT_CLOSED };
-            }
-            let output = match action {
-                HostAction::Nothing | HostAction::Remind => None,
                 HostAction::Idle => return Err(finish::idle(&turn).into()),
                 HostAction::Propose => return Ok(Next::Done(None)),
-                HostAction::Verify => Some(self.verify().await?),
-                HostAction::Close => Some(self.close().await?),
+                HostAction::Verify { why } => (why, self.verify().await?),
+                HostAction::Close => (NOT_CLOSED, self.close().await?),
             };
-            match output {
-                None => {}
-                Some(ToolOutput::End(next)) => return Ok(next),
-                Some(ToolOutput::Answer(answer)) => {
-                    // A verification that the host refuses again and again would otherwise never end.
-                    let refused = self.verified.len() == verified;
-                    if refused && (silent >= SILENT_TURNS || turns >= 2 * TURNS_PER_ATTEMPT) {
-                        return Err(finish::idle(&turn).into());
-                    }
-                    let text = format!("{why}. It answered:\n{}", answer.json);
-                    self.answer_bytes += text.len();
-                    conversation.say(&text);
-                }
+            let answer = match output {
+                ToolOutput::End(next) => return Ok(next),
+                ToolOutput::Answer(answer) => answer,
+            };
+            if self.verified.len() > before.verifications {
+                pace = Pace::default();
+            } else if pace.silent >= SILENT_TURNS || pace.turns >= 2 * TURNS_PER_ATTEMPT {
+                // The host refused to verify, and would refuse again and again.
+                return Err(finish::idle(&turn).into());
             }
-            if self.verified.len() != verified {
-                (silent, turns, closing) = (0, 0, 0);
-            }
+            let text = format!("{why}. It answered:\n{}", answer.json);
+            self.answer_bytes += text.len();
+            conversation.say(&text);
         }
     }
 
-    /// Requests one turn of the model, and again while the trouble may pass.
+    /// Performs the calls of a turn and sends their answers. Returns what follows when a call ends the conversation.
+    async fn perform_calls(
+        &mut self,
+        turn: &Turn,
+        tools: &Tools,
+        conversation: &mut dyn Conversation,
+    ) -> OrEnd<Option<Next>> {
+        let mut results = Vec::with_capacity(turn.calls.len());
+        for (at, call) in turn.calls.iter().enumerate() {
+            let output = match at < CALLS_PER_TURN {
+                true => self.perform(call, tools).await?,
+                false => Answer::refusal("budget", "too many calls in one turn").into(),
+            };
+            let answer = match output {
+                ToolOutput::End(next) => return Ok(Some(next)),
+                ToolOutput::Answer(answer) => answer,
+            };
+            self.answer_bytes += answer.json.len();
+            let (id, is_error) = (call.id.clone(), answer.is_error);
+            results.push(ToolResult { id, content: answer.json, is_error });
+        }
+        conversation.answer(results).map_err(|error| model_failed(&error))?;
+        Ok(None)
+    }
+
+    /// Requests one turn of the model. Errors that may pass are retried.
     async fn turn(&self, conversation: &mut dyn Conversation) -> OrEnd<Turn> {
         let cancel = &self.editor.cancel;
         let turn = with_attempts(&TokioTimer, cancel, conversation, |talk, attempt, cancel| {
@@ -414,7 +352,7 @@ impl<'a> Session<'a> {
         })?)
     }
 
-    /// Performs one call, or refuses it.
+    /// Performs one call, or refuses it. A call of a tool that may edit is answered with the difference it made.
     async fn perform(&mut self, call: &ToolCall, tools: &Tools) -> OrEnd<ToolOutput> {
         self.check_audit()?;
         let tool = match tools.find(self.editor.aim, self.phase, &call.name) {
@@ -444,17 +382,6 @@ impl<'a> Session<'a> {
         Ok(answer.into())
     }
 
-    fn task(&self) -> prompt::TaskSpec<'a> {
-        let input = &self.editor.input;
-        prompt::TaskSpec {
-            text: input.request.text(),
-            constraints: input.request.constraints(),
-            non_goals: input.request.non_goals(),
-            boundaries: input.request.boundaries(),
-            package: input.package.as_deref(),
-        }
-    }
-
     fn milestone(&self, milestone: Milestone) {
         self.editor.events.emit(milestone.into());
     }
@@ -464,12 +391,18 @@ impl<'a> Session<'a> {
         self.fingerprint() != self.verified_tree
     }
 
+    /// The parts of the task that show whether a turn achieved anything.
+    fn progress(&self) -> Progress {
+        let changed = self.editor.writer.changed();
+        Progress { phase: self.phase, verifications: self.verified.len(), changed }
+    }
+
     fn changes(&self) -> Changes {
         let files = self.editor.writer.changed().into_iter();
         files.map(|file| (file.path, file.sha256_now)).collect()
     }
 
-    /// The changes as one text; two equal texts mean equal trees.
+    /// The changes as one text. Equal texts mean equal trees.
     fn fingerprint(&self) -> String {
         let mut text = String::new();
         for (path, sha256) in self.changes() {
@@ -478,7 +411,7 @@ impl<'a> Session<'a> {
         text
     }
 
-    /// The changed files as people read them: `path (replace)`.
+    /// The changed files as people read them, such as `src/a.rs (replace)`.
     fn changed_files(&self) -> Vec<String> {
         let changed = self.editor.writer.changed();
         changed.iter().map(|file| format!("{} ({})", file.path, file.op())).collect()
@@ -507,14 +440,19 @@ fn model_failed(error: &ModelError) -> TaskResult {
 }
 
 /// Turns without a verification after which the host verifies by itself: long enough to read and edit a large change,
-/// short enough that a model that lost its way meets a fact again.
+/// short enough that a model that lost its way gets a fact again.
 const TURNS_PER_ATTEMPT: u32 = 40;
-/// Turns in a row without a tool call after which a model counts as idle.
+/// Turns in a row without a tool call after which a model counts as idle: one slip and one reminder are allowed.
 const SILENT_TURNS: u32 = 3;
 /// Turns after a green run that a model may take before the host writes the summary.
 const CLOSING_TURNS: u32 = 3;
 
-/// Where a conversation is.
+const SILENT: &str = "You called no tool, so the host ran `verify`";
+const OVERDUE: &str = "Many turns have passed without a verification, so the host ran `verify`";
+const NOT_CLOSED: &str =
+    "You did not call `done`, and the tree is not the one that was green, so the host ran `verify`";
+
+/// The phase of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// Only `plan` may be called.
@@ -524,12 +462,49 @@ enum Phase {
     Closing,
 }
 
+/// The state of a task before or after a turn.
+#[derive(Debug, PartialEq, Eq)]
+struct Progress {
+    phase: Phase,
+    verifications: usize,
+    changed: Vec<ChangedFile>,
+}
+
+/// Turns since something happened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Pace {
+    /// Turns in a row without a tool call.
+    silent: u32,
+    /// Turns since the last verification.
+    turns: u32,
+    /// Turns since the tree became green, as long as nothing changed.
+    closing: u32,
+}
+
+impl Pace {
+    /// Counts a turn.
+    fn count(&mut self, is_silent: bool, before: &Progress, after: &Progress) {
+        if after.verifications > before.verifications {
+            *self = Self::default();
+            return;
+        }
+        self.turns += 1;
+        self.silent = if is_silent { self.silent + 1 } else { 0 };
+        let at_rest = after.phase == Phase::Closing && after == before;
+        self.closing = if at_rest { self.closing + 1 } else { 0 };
+    }
+}
+
 /// An action that the host takes by itself after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum HostAction {
     Nothing,
+    /// Tells the model what to call.
     Remind,
-    Verify,
+    /// Verifies, and tells the model why.
+    Verify {
+        why: &'static str,
+    },
     /// Ends the task with a summary of the host's, if the tree is still the green one.
     Close,
     /// Ends a dry run.
@@ -550,13 +525,28 @@ fn phase_refusal(aim: Aim, phase: Phase, tool: &str) -> Option<&'static str> {
     }
 }
 
-/// Decides what follows a turn without a tool call. `edited`: something changed since the last verification. `in_row`: turns
-/// without a call, this one included. `cut`: the turn ended for its length or was refused by the provider, so that
-/// the missing call says nothing.
+/// Decides what the host does after a turn. `edited`: something changed since the last verification. `stop`: how the turn
+/// ended.
+fn host_action(aim: Aim, phase: Phase, edited: bool, stop: Stop, pace: Pace) -> HostAction {
+    let silence = match pace.silent {
+        0 => HostAction::Nothing,
+        // A turn that was cut or refused by the provider might have held a call, so it is no claim to be finished.
+        in_row => {
+            let cut = matches!(stop, Stop::Length | Stop::Refused);
+            after_silence(aim, phase, edited, cut, in_row)
+        }
+    };
+    match (silence, after_turn(aim, phase, pace.turns, pace.closing)) {
+        (HostAction::Nothing | HostAction::Remind, due) if due != HostAction::Nothing => due,
+        (silence, _) => silence,
+    }
+}
+
+/// Decides what follows a turn without a tool call, the `in_row`th in a row. `cut`: the missing call says nothing.
 fn after_silence(aim: Aim, phase: Phase, edited: bool, cut: bool, in_row: u32) -> HostAction {
     match phase {
         Phase::Working if aim == Aim::Proposal && !cut => HostAction::Propose,
-        Phase::Working if edited && !cut => HostAction::Verify,
+        Phase::Working if edited && !cut => HostAction::Verify { why: SILENT },
         Phase::Planning | Phase::Working if in_row >= SILENT_TURNS => HostAction::Idle,
         Phase::Closing if in_row >= CLOSING_TURNS => HostAction::Close,
         _ => HostAction::Remind,
@@ -569,7 +559,7 @@ fn after_turn(aim: Aim, phase: Phase, turns: u32, closing: u32) -> HostAction {
     match phase {
         Phase::Planning if turns >= TURNS_PER_ATTEMPT => HostAction::Idle,
         Phase::Working if turns >= TURNS_PER_ATTEMPT && aim == Aim::Proposal => HostAction::Propose,
-        Phase::Working if turns >= TURNS_PER_ATTEMPT => HostAction::Verify,
+        Phase::Working if turns >= TURNS_PER_ATTEMPT => HostAction::Verify { why: OVERDUE },
         Phase::Closing if closing >= CLOSING_TURNS => HostAction::Close,
         _ => HostAction::Nothing,
     }
@@ -614,7 +604,10 @@ mod decisions {
 
     #[test]
     fn silence_after_edits_verifies_and_otherwise_ends_at_the_third() {
-        assert_eq!(after_silence(Aim::Green, Phase::Working, true, false, 1), HostAction::Verify);
+        assert_eq!(
+            after_silence(Aim::Green, Phase::Working, true, false, 1),
+            HostAction::Verify { why: SILENT }
+        );
         assert_eq!(after_silence(Aim::Green, Phase::Working, false, false, 1), HostAction::Remind);
         assert_eq!(after_silence(Aim::Green, Phase::Working, false, false, 2), HostAction::Remind);
         assert_eq!(after_silence(Aim::Green, Phase::Working, false, false, 3), HostAction::Idle);
@@ -625,9 +618,30 @@ mod decisions {
     #[test]
     fn the_fortieth_turn_of_an_attempt_verifies() {
         assert_eq!(after_turn(Aim::Green, Phase::Working, 39, 0), HostAction::Nothing);
-        assert_eq!(after_turn(Aim::Green, Phase::Working, 40, 0), HostAction::Verify);
+        assert_eq!(
+            after_turn(Aim::Green, Phase::Working, 40, 0),
+            HostAction::Verify { why: OVERDUE }
+        );
         assert_eq!(after_turn(Aim::Green, Phase::Planning, 40, 0), HostAction::Idle);
         assert_eq!(after_turn(Aim::Green, Phase::Closing, 1, 3), HostAction::Close);
+    }
+
+    #[test]
+    fn a_turn_with_a_verification_starts_the_count_again() {
+        let state =
+            |verifications| Progress { phase: Phase::Closing, verifications, changed: vec![] };
+        let mut pace = Pace { silent: 2, turns: 39, closing: 0 };
+        pace.count(false, &state(0), &state(0));
+        assert_eq!(pace, Pace { silent: 0, turns: 40, closing: 1 });
+        assert_eq!(
+            host_action(Aim::Green, Phase::Working, false, Stop::Tools, pace),
+            HostAction::Verify { why: OVERDUE }
+        );
+        pace.count(false, &state(0), &state(1));
+        assert_eq!(pace, Pace::default());
+        pace.count(true, &state(1), &state(1));
+        let action = host_action(Aim::Green, Phase::Closing, false, Stop::Done, pace);
+        assert_eq!((pace, action), (Pace { silent: 1, turns: 1, closing: 1 }, HostAction::Remind));
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Plans and strategies: the first plan brings the reports of the Scouts, and one after a REPLAN must differ from all before.
-//! Snapshots follow from plans.
+//! Plans and strategies. The first plan is answered with the Scouts' reports; a plan after a REPLAN must differ from all
+//! earlier ones. Snapshots are written after plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::prompt::{self, ResumeContext, TaskSpec};
+use super::prompt::{self, ResumeContext};
 use super::scouts::{Decision, requery};
 use super::tools::{Answer, refusal_hint};
 use super::verify::{Attempt, REPLAN_AFTER, tail};
@@ -32,7 +32,7 @@ pub(super) struct Plan {
     pub decisions: Vec<Decision>,
 }
 
-/// The criteria of all plans of a task. A later plan adds to them and takes none away.
+/// The criteria of all plans of a task. A later plan adds to them and removes none.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PlanGoals {
     pub criteria: Vec<String>,
@@ -64,15 +64,11 @@ impl Session<'_> {
         self.verified_in_strategy = false;
         self.criteria_shown = false;
         self.review.restart();
-        self.message_with_facts(self.plans.failed(), prompt::replanning)
+        self.message_with_facts(self.plans.failed(), prompt::REPLANNING)
     }
 
     /// The first message of another conversation, with the facts of this task.
-    pub(super) fn message_with_facts(
-        &self,
-        tried: &[FailedStrategy],
-        message: impl FnOnce(TaskSpec<'_>, ResumeContext<'_>) -> String,
-    ) -> String {
+    pub(super) fn message_with_facts(&self, tried: &[FailedStrategy], instruction: &str) -> String {
         let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
         let context = ResumeContext {
             goals: self.plans.goals(),
@@ -82,11 +78,11 @@ impl Session<'_> {
             changed: &self.whole_difference(),
             tail: tail(log),
         };
-        message(self.task(), context)
+        prompt::resuming(&self.editor.input, &context, instruction)
     }
 
-    /// Replaces a conversation that is longer than the model takes by a fresh one with the same plan, once between
-    /// two verifications. Without a plan the fresh one would only repeat the same.
+    /// Replaces a conversation that is longer than the model accepts by a fresh one with the same plan, once between two
+    /// verifications. Without a plan the fresh one would only become as long again.
     pub(super) fn restart_conversation(&mut self, full: TaskResult) -> OrEnd<Next> {
         if self.plans.in_force().is_none() || self.phase == Phase::Planning {
             return Err(full.into());
@@ -101,12 +97,11 @@ impl Session<'_> {
         let tried = self.plans.so_far();
         self.review.restart();
         let green = self.phase == Phase::Closing;
-        let going_on =
-            |task: TaskSpec<'_>, context: ResumeContext<'_>| prompt::going_on(task, context, green);
-        Ok(Next::Conversation(self.message_with_facts(&tried, going_on)))
+        let going_on = prompt::going_on(green);
+        Ok(Next::Conversation(self.message_with_facts(&tried, &going_on)))
     }
 
-    /// Takes a plan: the first one brings the Scouts' reports, one after a REPLAN must differ from all before.
+    /// Takes a plan of the model, asks the Scouts that it needs, and writes the snapshot that is due.
     pub(super) async fn adopt(&mut self, plan: Plan) -> OrEnd<Answer> {
         if plan.strategy.trim().is_empty() {
             return Ok(Answer::refusal("bad_arguments", "strategy is empty"));
@@ -156,7 +151,7 @@ impl Session<'_> {
             requery: requery.clone(),
             changed: vec![],
         };
-        // A plan that only adds decisions or criteria goes on with its strategy.
+        // A plan that only adds decisions or criteria keeps its strategy.
         if !same {
             self.strategies.begin(strategy, self.changes());
             self.history.add_strategy(&plan.strategy);
@@ -180,7 +175,7 @@ impl Session<'_> {
         Ok(Answer::ok(&answer))
     }
 
-    /// Scouts whose knowledge the last failures put in doubt, after a REPLAN.
+    /// The Scouts to ask again after a REPLAN, because of the last failures.
     fn requery(&self) -> Vec<String> {
         if self.replanning.is_none() {
             return vec![];
@@ -191,7 +186,7 @@ impl Session<'_> {
         again.into_iter().map(str::to_owned).collect()
     }
 
-    /// Who is asked what for a plan: Scouts A and B for the first one, whom it names, and those in doubt.
+    /// The questions for a plan: Scouts A and B for the first one, Scouts that the plan names, and those to ask again.
     fn asked_for(&self, plan: &Plan, first: bool, requery: &[String]) -> Vec<(String, Question)> {
         let names = self.editor.scouts.iter().map(|scout| scout.name());
         let asked = names.filter(|name| {
@@ -202,6 +197,7 @@ impl Session<'_> {
         asked.map(|name| (name.to_owned(), self.question(plan.questions.get(name)))).collect()
     }
 
+    /// Writes a snapshot; a dry run writes none.
     pub(super) fn snapshot(&self, kind: SnapshotKind) -> OrEnd<()> {
         let Some(notes) = &self.editor.notes else { return Ok(()) };
         let strategies = self.strategies.all().iter().enumerate();
@@ -243,6 +239,7 @@ pub(super) struct FailedStrategy {
     pub attempts: Vec<Attempt>,
 }
 
+/// The plans of a task, with the attempts that failed under each.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     in_force: Option<Plan>,
@@ -251,7 +248,7 @@ pub(super) struct Plans {
     failed: Vec<FailedStrategy>,
     /// Every attempt of the task that failed.
     attempts: Vec<Attempt>,
-    /// How many of them came before the plan in force.
+    /// The number of attempts before the plan in force.
     earlier: usize,
 }
 
@@ -274,7 +271,7 @@ impl Plans {
         (self.in_force, self.goals) = (Some(plan), goals);
     }
 
-    /// Takes a plan. The replaced one is kept when an attempt failed under it.
+    /// Takes a plan. A replaced plan becomes a failed one if an attempt failed under it.
     pub(super) fn adopt(&mut self, plan: Plan) {
         self.goals.add(&plan);
         if let Some(replaced) = self.in_force.replace(plan)
@@ -284,6 +281,7 @@ impl Plans {
         }
     }
 
+    /// Ends the plan in force, before a REPLAN.
     pub(super) fn give_up(&mut self) {
         if let Some(plan) = self.in_force.take() {
             self.close(plan);
@@ -316,7 +314,8 @@ impl Plans {
     }
 }
 
-/// Refusals that a REPLAN gets before a repeated strategy or diff is accepted and marked.
+/// Refusals after a REPLAN before a repeated strategy or tree is accepted and marked. A model that insists would otherwise
+/// never get on.
 const REFUSALS: u32 = 2;
 
 /// The words of every strategy and the fingerprint of every tree that failed.
@@ -324,7 +323,7 @@ const REFUSALS: u32 = 2;
 pub(super) struct History {
     strategies: Vec<BTreeSet<String>>,
     trees: Vec<String>,
-    /// Refused since the last REPLAN.
+    /// Refusals since the last REPLAN.
     refused_strategies: u32,
     refused_trees: u32,
 }
@@ -334,18 +333,17 @@ pub(super) struct History {
 pub(super) enum Repeat {
     No,
     Refused,
-    /// Refused often enough.
+    /// Known, but refused often enough.
     Accepted,
 }
 
-/// Words that say nothing about what is going to be done.
+/// Words without a meaning for a strategy.
 const FILLING: [&str; 21] = [
     "a", "an", "and", "by", "for", "i", "in", "is", "it", "now", "of", "on", "so", "that", "the",
     "then", "this", "to", "we", "will", "with",
 ];
 
-/// The words that matter, in lower case, whatever their order: case, spacing, punctuation and filling make no new
-/// strategy.
+/// The words of a strategy that matter, in lower case and without order. Case, punctuation and filling make no new strategy.
 fn key_words(strategy: &str) -> BTreeSet<String> {
     let words = strategy.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
     let words: BTreeSet<_> = words.map(str::to_lowercase).collect();
@@ -354,8 +352,7 @@ fn key_words(strategy: &str) -> BTreeSet<String> {
     if matter.is_empty() { words } else { matter }
 }
 
-/// Returns whether two strategies are the same but for one word in ten, unless that word is a number or turns
-/// the meaning round.
+/// Returns whether two strategies share nine words of ten and differ in no number and no negation.
 fn similar(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
     const TURNS: [&str; 7] = ["no", "not", "never", "without", "instead", "only", "don"];
     let weighs = |word: &String| {
@@ -371,7 +368,7 @@ impl History {
         self.strategies.push(key_words(strategy));
     }
 
-    /// At a REPLAN refusals count anew.
+    /// Resets the refusals, at a REPLAN.
     pub(super) fn restart(&mut self) {
         (self.refused_strategies, self.refused_trees) = (0, 0);
     }
@@ -413,7 +410,7 @@ fn repeat(known: bool, refused: &mut u32) -> Repeat {
     Repeat::Refused
 }
 
-/// A state of a task's changes: each changed path with the digest of what it is now.
+/// The changes of a task at one moment: each changed path with the digest of its content.
 pub(super) type Changes = BTreeMap<String, Option<String>>;
 
 /// The strategies of a task as snapshots and reports show them.

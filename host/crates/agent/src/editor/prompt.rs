@@ -1,7 +1,7 @@
-//! The first message of each conversation. Pure text, without a clock or ids of the host: the same task gives the same
-//! bytes.
+//! The first message of each conversation. It contains no clock and no ids of the host, so that the same task gives the same
+//! bytes and the provider's cache can serve it.
 
-use super::EarlierReport;
+use super::TaskInput;
 use super::plan::{FailedStrategy, PlanGoals};
 use super::scouts::report_for_model;
 use super::verify::Attempt;
@@ -9,17 +9,6 @@ use crate::context::ScoutPayload;
 
 pub(super) const EDITOR: &str = include_str!("prompts/editor.md");
 pub(super) const HYPOTHESES: &str = include_str!("prompts/hypotheses.md");
-
-/// The user's words, which every conversation repeats.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TaskSpec<'a> {
-    pub text: &'a str,
-    pub constraints: &'a [String],
-    pub non_goals: &'a [String],
-    pub boundaries: &'a [String],
-    /// Directory of the monorepo package the task is scoped to.
-    pub package: Option<&'a str>,
-}
 
 fn list(into: &mut String, title: &str, items: &[String]) {
     if items.is_empty() {
@@ -31,21 +20,24 @@ fn list(into: &mut String, title: &str, items: &[String]) {
     }
 }
 
-/// The user's sections, for a Scout that does not get the whole text of the task.
-pub(super) fn sections(task: TaskSpec<'_>) -> String {
+/// The sections of the task, for a Scout that gets a question instead of the task.
+pub(super) fn sections(task: &TaskInput) -> String {
     let mut text = String::new();
-    list(&mut text, "Constraints (always in force)", task.constraints);
-    list(&mut text, "Non-goals (always in force)", task.non_goals);
-    list(&mut text, "Boundaries (always in force)", task.boundaries);
+    list(&mut text, "Constraints (always in force)", task.request.constraints());
+    list(&mut text, "Non-goals (always in force)", task.request.non_goals());
+    list(&mut text, "Boundaries (always in force)", task.request.boundaries());
     text
 }
 
-fn assignment(task: TaskSpec<'_>) -> String {
-    let mut text = format!("Task:\n{}", task.text.trim());
-    if !(task.constraints.is_empty() && task.non_goals.is_empty() && task.boundaries.is_empty()) {
+/// The task, with which every first message begins.
+fn assignment(task: &TaskInput) -> String {
+    let request = &task.request;
+    let mut text = format!("Task:\n{}", request.text().trim());
+    let sections = [request.constraints(), request.non_goals(), request.boundaries()];
+    if sections.iter().any(|items| !items.is_empty()) {
         text.push_str("\n\nThe constraints, non-goals and boundaries in it are always in force.");
     }
-    if let Some(package) = task.package {
+    if let Some(package) = &task.package {
         text.push_str(&format!(
             "\n\nScope: the package `{package}`. `list` and `search` mean it unless you name a place; \
              elsewhere you may read, not write."
@@ -54,29 +46,19 @@ fn assignment(task: TaskSpec<'_>) -> String {
     text
 }
 
-/// The facts of the first message of a task.
-#[derive(Debug, Clone, Default)]
-pub(super) struct OpeningContext<'a> {
-    /// Our own unresolved stuck report.
-    pub report: Option<&'a EarlierReport>,
-    /// The result of the run before any edit.
-    pub baseline: Option<String>,
-    pub dry_run: bool,
-}
-
-/// First message of a task.
-pub(super) fn opening(task: TaskSpec<'_>, known: OpeningContext<'_>) -> String {
+/// The first message of a task. `baseline` is the result of the run before any edit.
+pub(super) fn opening(task: &TaskInput, baseline: Option<String>, dry_run: bool) -> String {
     let mut text = assignment(task);
-    if known.dry_run {
+    if dry_run {
         text.push_str(
             "\n\nThis is a dry run: your edits become a proposal and nothing is verified. Call `done` when \
              it is complete.",
         );
     }
-    if let Some(baseline) = known.baseline {
+    if let Some(baseline) = baseline {
         text.push_str(&format!("\n\n{baseline}"));
     }
-    if let Some(report) = known.report {
+    if let Some(report) = &task.stuck_report {
         text.push_str("\n\nAn earlier attempt at work in this repository got stuck. Its report:\n");
         text.push_str(report.text.trim());
         list(&mut text, "`read_log` also takes its runs", &report.run_ids);
@@ -84,14 +66,14 @@ pub(super) fn opening(task: TaskSpec<'_>, known: OpeningContext<'_>) -> String {
     text
 }
 
-/// The facts of the first message of a later conversation.
+/// The facts of a task after its first conversation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ResumeContext<'a> {
     pub goals: &'a PlanGoals,
     pub reports: &'a [ScoutPayload],
-    /// How contradictions between them were settled.
+    /// Decisions about conflicts between the reports.
     pub decisions: &'a [String],
-    /// In the order of time; the first one's criteria are the task's.
+    /// The strategies so far, in the order of time.
     pub tried: &'a [FailedStrategy],
     /// The difference so far.
     pub changed: &'a str,
@@ -99,70 +81,60 @@ pub(super) struct ResumeContext<'a> {
     pub tail: &'a str,
 }
 
-fn known(task: TaskSpec<'_>, known: ResumeContext<'_>) -> String {
+/// The first message of a later conversation: the task, the facts so far, and what the model has to do now.
+pub(super) fn resuming(task: &TaskInput, facts: &ResumeContext<'_>, instruction: &str) -> String {
     let mut text = assignment(task);
-    list(&mut text, "Criteria", &known.goals.criteria);
-    list(&mut text, "Acceptance", &known.goals.acceptance);
-    list(&mut text, "Not wanted", &known.goals.non_goals);
-    for report in known.reports {
+    list(&mut text, "Criteria", &facts.goals.criteria);
+    list(&mut text, "Acceptance", &facts.goals.acceptance);
+    list(&mut text, "Not wanted", &facts.goals.non_goals);
+    for report in facts.reports {
         text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report_for_model(report)));
     }
-    list(&mut text, "Decided where the Scouts disagreed", known.decisions);
+    list(&mut text, "Decided where the Scouts disagreed", facts.decisions);
     text.push_str("\n\nStrategies so far, each with its attempts that failed:");
-    for (index, strategy) in known.tried.iter().enumerate() {
+    for (index, strategy) in facts.tried.iter().enumerate() {
         text.push_str(&format!("\n{}. {}", index + 1, strategy.plan.strategy.trim()));
         for attempt in &strategy.attempts {
             text.push_str(&format!("\n   - {}", attempt_line(attempt)));
         }
     }
-    if !known.changed.is_empty() {
+    if !facts.changed.is_empty() {
         text.push_str("\n\nChanged so far; the tree stands as it was left, fix forward:\n");
-        text.push_str(known.changed.trim_end());
+        text.push_str(facts.changed.trim_end());
     }
-    text.push_str(&format!("\n\nEnd of the last log:\n{}", known.tail.trim_end()));
+    text.push_str(&format!("\n\nEnd of the last log:\n{}\n\n{instruction}", facts.tail.trim_end()));
     text
 }
 
-/// First message after a REPLAN: facts, constraints, what was tried and why it failed.
-pub(super) fn replanning(task: TaskSpec<'_>, facts: ResumeContext<'_>) -> String {
-    let mut text = known(task, facts);
-    text.push_str(
-        "\n\nThree attempts in a row failed. Call `plan` with a strategy that differs from every one above.",
-    );
-    text
-}
+/// The instruction after a REPLAN.
+pub(super) const REPLANNING: &str = "Three attempts in a row failed. Call `plan` with a strategy that differs from every one above.";
 
-/// First message when the conversation before grew longer than the model takes; the last strategy is the
-/// one in force.
-pub(super) fn going_on(task: TaskSpec<'_>, facts: ResumeContext<'_>, green: bool) -> String {
-    let mut text = known(task, facts);
-    text.push_str(
-        "\n\nThe conversation so far became too long and was closed. The last strategy above is in force; \
-         read again what you need, in small pieces. ",
-    );
-    text.push_str(match green {
+/// The instruction after a conversation that became longer than the model accepts. The last strategy is in force.
+pub(super) fn going_on(green: bool) -> String {
+    let next = match green {
         true => "The tree is green: call `done`, or edit on and verify again.",
         false => "Go on from the tree as it stands, then `verify`.",
-    });
-    text
+    };
+    format!(
+        "The conversation so far became too long and was closed. The last strategy above is in force; read again \
+         what you need, in small pieces. {next}"
+    )
 }
 
-/// First message of a task that applied a proposal: the plan of the dry run and the result of the verification.
-pub(super) fn after_apply(task: TaskSpec<'_>, facts: ResumeContext<'_>, green: bool) -> String {
-    let mut text = known(task, facts);
-    text.push_str(
-        "\n\nA dry run proposed these changes; they have been made and verified just now. The strategy above \
-         is in force. ",
-    );
-    text.push_str(match green {
+/// The instruction after the proposal of a dry run was applied and verified.
+pub(super) fn after_apply(green: bool) -> String {
+    let next = match green {
         true => "The run was green, and the tree has changed since: call `verify`.",
         false => "Go on from the tree as it stands, then `verify`.",
-    });
-    text
+    };
+    format!(
+        "A dry run proposed these changes; they have been made and verified just now. The strategy above is in \
+         force. {next}"
+    )
 }
 
 /// Everything the model needs to explain a hard stop.
-pub(super) fn hard_stop(task: TaskSpec<'_>, attempts: &[Attempt], tail: &str) -> String {
+pub(super) fn hard_stop(task: &TaskInput, attempts: &[Attempt], tail: &str) -> String {
     let mut text = assignment(task);
     text.push_str("\n\nFailed runs:");
     for attempt in attempts {
@@ -187,22 +159,27 @@ pub(super) fn attempt_line(attempt: &Attempt) -> String {
 mod tests {
     use super::*;
     use crate::editor::plan::Plan;
+    use crate::editor::{EarlierReport, TaskRequest};
 
     fn texts(items: &[&str]) -> Vec<String> {
         items.iter().map(|item| (*item).to_owned()).collect()
     }
 
+    fn task(text: &str) -> TaskInput {
+        TaskInput {
+            task_id: "t-abc123".to_owned(),
+            request: TaskRequest::parse(text).unwrap(),
+            package: None,
+            not_enforced: vec![],
+            host_wrote: vec![],
+            stuck_report: None,
+        }
+    }
+
     /// EDITOR-12: the user's sections are part of every conversation, also after a REPLAN.
     #[test]
     fn constraints_stand_in_every_first_message() {
-        let constraints = texts(&["keep the public API"]);
-        let task = TaskSpec {
-            text: "Fix add\n\nConstraints:\n- keep the public API",
-            constraints: &constraints,
-            non_goals: &[],
-            boundaries: &[],
-            package: None,
-        };
+        let task = task("Fix add\n\nConstraints:\n- keep the public API");
         let plan = Plan {
             criteria: texts(&["adds"]),
             acceptance: vec![],
@@ -213,7 +190,7 @@ mod tests {
         };
         let tried = [FailedStrategy { plan, attempts: vec![] }];
         let goals = PlanGoals::default();
-        let known = ResumeContext {
+        let facts = ResumeContext {
             goals: &goals,
             reports: &[],
             decisions: &[],
@@ -222,11 +199,11 @@ mod tests {
             tail: "",
         };
         for text in [
-            opening(task, OpeningContext::default()),
-            after_apply(task, known, false),
-            replanning(task, known),
-            going_on(task, known, false),
-            hard_stop(task, &[], ""),
+            opening(&task, None, false),
+            resuming(&task, &facts, &after_apply(false)),
+            resuming(&task, &facts, REPLANNING),
+            resuming(&task, &facts, &going_on(false)),
+            hard_stop(&task, &[], ""),
         ] {
             assert!(text.contains("- keep the public API"), "{text}");
             assert!(text.contains("always in force"), "{text}");
@@ -236,21 +213,15 @@ mod tests {
     /// EDITOR-36
     #[test]
     fn an_earlier_report_stands_in_the_first_message_with_its_runs() {
-        let task = TaskSpec {
-            text: "Fix add",
-            constraints: &[],
-            non_goals: &[],
-            boundaries: &[],
-            package: None,
-        };
         let report = EarlierReport {
             text: "# Stuck report\n\nhypothesis".into(),
             run_ids: texts(&["run_20260101_000000_aaaaaa"]),
         };
-        let known = OpeningContext { report: Some(&report), ..OpeningContext::default() };
-        let text = opening(task, known);
+        let first = task("Fix add");
+        assert!(!opening(&first, None, false).contains("earlier"));
+        let again = TaskInput { stuck_report: Some(report), ..first };
+        let text = opening(&again, None, false);
         assert!(text.contains("Its report:\n# Stuck report\n\nhypothesis\n"), "{text}");
         assert!(text.ends_with("takes its runs:\n- run_20260101_000000_aaaaaa"), "{text}");
-        assert!(!opening(task, OpeningContext::default()).contains("earlier"));
     }
 }

@@ -6,9 +6,10 @@
 
 use act_core::Failure;
 
-/// More than anybody types, small enough to be repeated to the model.
+/// Maximum bytes of a task: far more than a person types, and little enough to repeat in every conversation.
 pub const MAX_TEXT_BYTES: usize = 256 * 1024;
 
+/// The text of a task and its sections.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TaskRequest {
     text: String,
@@ -17,6 +18,7 @@ pub struct TaskRequest {
     boundaries: Vec<String>,
 }
 
+/// Why a text is no task.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     #[error("task is empty")]
@@ -65,7 +67,11 @@ enum Section {
 }
 
 impl TaskRequest {
-    /// Refuses a text that asks for nothing; sections alone are no task.
+    /// Reads the text of a task.
+    ///
+    /// # Errors
+    ///
+    /// The text is too large, or it asks for nothing. Sections alone are no task.
     pub fn parse(text: &str) -> Result<Self, RequestError> {
         if text.len() > MAX_TEXT_BYTES {
             return Err(RequestError::TooLarge { bytes: text.len() });
@@ -107,20 +113,23 @@ impl TaskRequest {
         &self.text
     }
 
+    /// Items of `Constraints:`.
     pub fn constraints(&self) -> &[String] {
         &self.constraints
     }
 
+    /// Items of `Non-goals:`.
     pub fn non_goals(&self) -> &[String] {
         &self.non_goals
     }
 
+    /// Items of `Boundaries:`.
     pub fn boundaries(&self) -> &[String] {
         &self.boundaries
     }
 
-    /// The boundaries that the host enforces, each with the paths that it names. The others hold no path and are for
-    /// the model alone. `find` returns where a path that the user names is, from the root, or `None` when nothing has
+    /// The boundaries that the host enforces, each with the paths that it names. The others name no path and are text for
+    /// the model. `find` returns where a path that the user names is, from the root, or `None` when nothing has
     /// that name.
     ///
     /// # Errors
@@ -177,7 +186,7 @@ fn unmarked(line: &str) -> (&str, bool) {
         _ => return (line, false),
     };
     let Some(rest) = line.get(marker..) else { return (line, false) };
-    // Without a space it is a word, like `*.rs` or `-v`.
+    // A marker without a space is part of a word, as in `*.rs` or `-v`.
     if rest.is_empty() || rest.starts_with([' ', '\t']) {
         (rest.trim(), true)
     } else {
@@ -185,12 +194,12 @@ fn unmarked(line: &str) -> (&str, bool) {
     }
 }
 
-/// The globs that one item of `Boundaries:` holds the task to.
+/// The globs of one item of `Boundaries:`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Boundary {
-    /// The task writes nothing else.
+    /// The task may write only these.
     pub only: Vec<String>,
-    /// The task writes none of these.
+    /// The task may write none of these.
     pub never: Vec<String>,
 }
 
@@ -287,7 +296,7 @@ fn boundary(words: &[Word], find: Find<'_>) -> Option<Boundary> {
     (!expects_path && boundary != Boundary::default()).then_some(boundary)
 }
 
-/// How many words the longest of these phrases takes that the words begin with.
+/// The number of words in the longest of these phrases with which `words` begins.
 fn phrase(words: &[Word], phrases: &[&str]) -> Option<usize> {
     let fits = |phrase: &&str| {
         let parts: Vec<_> = phrase.split(' ').collect();
@@ -315,7 +324,7 @@ struct NamedPath {
     negated: bool,
 }
 
-/// Returns whether a separator divides each two words that are not paths by themselves: then a name beside a path is one.
+/// Returns whether separators divide all words that are not keywords. In such a list a plain name is a path too.
 fn is_list(words: &[Word]) -> bool {
     let mut after_name = false;
     words.iter().all(|word| {
@@ -347,7 +356,7 @@ impl Word {
         all.any(|part| self.is_word(part))
     }
 
-    /// The path that the word is where nothing but paths and phrases surrounds it.
+    /// The path that a word names between paths and phrases.
     fn path(&self, find: Find<'_>, alone: bool) -> Option<NamedPath> {
         let (path, negated) = match self.text.strip_prefix('!') {
             Some(rest) => (rest, true),
@@ -361,7 +370,7 @@ impl Word {
             return None;
         }
         let path_as = |glob: &str, exact| NamedPath { glob: glob.to_owned(), exact, negated };
-        // A file that exists is meant as it is written, whatever a glob would make of its name.
+        // The name of an existing file is no glob, whatever characters it contains.
         if (alone || negated || !self.is_keyword())
             && let Some(found) = find(bare)
         {
@@ -375,7 +384,7 @@ impl Word {
         (self.quoted || negated || looks_like_one).then(|| path_as(path, None))
     }
 
-    /// The path that the word names in a sentence, where `input/output` and `Node.js` are words.
+    /// The path that a word names in a sentence, where `input/output` and `Node.js` are plain words.
     fn path_in_sentence(&self, find: Find<'_>) -> Option<String> {
         let text = self.text.trim_matches(['`', '"', '\'', '(', ')']);
         let path = text.trim_start_matches('!').trim_start_matches("./");
@@ -392,7 +401,7 @@ impl Word {
             || (bare.contains('/') && find(first).is_some())
             || (text.starts_with('!') && is_name(path))
             || quoted;
-        // A quotation of several words may hold a path as well.
+        // A quotation of several words may contain a path.
         let inside = || text.split_whitespace().nth(1).and_then(|_| in_words(text, find));
         if names_one { Some(path.to_owned()) } else { inside() }
     }

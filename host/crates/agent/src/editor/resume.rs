@@ -3,32 +3,23 @@
 use serde::{Deserialize, Serialize};
 
 use super::plan::{Changes, Plan, PlanGoals};
-use super::prompt::{self, ResumeContext, TaskSpec};
+use super::prompt;
 use super::tools::{Done, ToolOutput};
 use super::{Editor, Next, OrEnd, Phase, Session, TaskResult};
 use crate::context::{ScoutPayload, SnapshotKind, Strategy};
 use act_core::Outcome;
 
+/// The state of a dry run for the task that applies its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
     plan: Plan,
     goals: PlanGoals,
-    reports: Vec<Report>,
+    reports: Vec<ScoutPayload>,
     decisions: Vec<String>,
     had_tests: Option<bool>,
-    /// `None` where the Editor stopped without `done`.
+    /// The Editor's account; `None` when it never called `done`.
     account: Option<Done>,
-}
-
-/// A Scout's report, as it came.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Report {
-    scout: String,
-    sha256: String,
-    question: String,
-    payload: String,
 }
 
 const NO_ACCOUNT: &str = "The Editor did not say that it was done (it called no tool, or came to its \
@@ -53,21 +44,15 @@ impl Editor {
 }
 
 impl Session<'_> {
-    /// The end of a dry run.
+    /// Ends a dry run with its proposal.
     pub(super) fn propose(&self, done: Option<Done>) -> TaskResult {
         if self.editor.cancel.is_cancelled() {
             return TaskResult::cancelled();
         }
-        let reports = self.reports.iter().cloned().map(|report| Report {
-            scout: report.scout,
-            sha256: report.sha256,
-            question: report.question,
-            payload: report.payload,
-        });
         let draft = self.plans.in_force().cloned().map(|plan| Draft {
             plan,
             goals: self.plans.goals().clone(),
-            reports: reports.collect(),
+            reports: self.reports.clone(),
             decisions: self.decisions.lines(),
             had_tests: self.has_tests,
             account: done.clone(),
@@ -86,7 +71,7 @@ impl Session<'_> {
         }
     }
 
-    /// The changes of a proposal stand in the repository: its plan is in force and its verification is the first.
+    /// Continues after the files of a proposal were written: its plan is in force, and the first action verifies it.
     pub(super) async fn resume(&mut self, draft: &Draft) -> OrEnd<Next> {
         let account = draft.account.clone();
         self.restore(draft.clone());
@@ -102,15 +87,13 @@ impl Session<'_> {
             ToolOutput::Answer(_) => {
                 let tried = self.plans.so_far();
                 let green = self.phase == Phase::Closing;
-                let message = |task: TaskSpec<'_>, context: ResumeContext<'_>| {
-                    prompt::after_apply(task, context, green)
-                };
-                Ok(Next::Conversation(self.message_with_facts(&tried, message)))
+                let instruction = prompt::after_apply(green);
+                Ok(Next::Conversation(self.message_with_facts(&tried, &instruction)))
             }
         }
     }
 
-    /// Plan, reports and decisions of the dry run are in force.
+    /// Takes over the plan, the reports and the decisions of the dry run.
     fn restore(&mut self, draft: Draft) {
         let Draft { plan, goals, reports, decisions, had_tests, account: _ } = draft;
         self.history.add_strategy(&plan.strategy);
@@ -119,14 +102,6 @@ impl Session<'_> {
         self.plans.restore(plan, goals);
         self.has_tests = had_tests;
         self.decisions.restore(decisions);
-        self.reports = reports
-            .into_iter()
-            .map(|report| ScoutPayload {
-                scout: report.scout,
-                sha256: report.sha256,
-                question: report.question,
-                payload: report.payload,
-            })
-            .collect();
+        self.reports = reports;
     }
 }

@@ -1,5 +1,5 @@
-//! The differences that the model sees of its own edits. Every edit is answered with the lines that it changed; one that
-//! was too long for that is shown in whole before a verification, beside the criteria of the plan.
+//! The differences that the model sees of its own edits. Every edit is answered with the lines that it changed. A difference
+//! that is too long for the answer is shown whole before the next verification, beside the criteria of the plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use super::tools::Answer;
 use act_workspace::{Content, ContentChange};
 
 impl Session<'_> {
-    /// Adds to the answer of a tool the lines that the call changed. An answer that is no JSON object stays as it is.
+    /// Adds the lines that a call changed to its answer. An answer that is not a JSON object stays unchanged.
     pub(super) fn with_difference(&mut self, answer: Answer) -> Answer {
         let writer = &self.editor.writer;
         let paths: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
@@ -32,7 +32,7 @@ impl Session<'_> {
         Answer { json: Value::Object(object).to_string(), ..answer }
     }
 
-    /// Refuses a verification once for each change that the model has not seen in whole, and shows it.
+    /// Refuses a verification once for changes that the model has not seen whole, and shows them.
     pub(super) fn pending_review(&mut self) -> Option<Answer> {
         let writer = &self.editor.writer;
         let difference = self.review.unseen(&|path| writer.text(path))?;
@@ -89,24 +89,25 @@ const WITH_AN_EDIT: usize = 3 * 1024;
 /// Bytes of the whole difference, before a verification or in a new conversation.
 const WHOLE: usize = 12 * 1024;
 
+/// The edits of this conversation that the model has seen.
 #[derive(Debug, Default)]
 pub(super) struct Review {
     /// Each changed file as the model last saw it.
     seen: BTreeMap<String, Content>,
-    /// Changed since, and not shown to the end.
+    /// Files whose last difference was cut.
     unseen: BTreeSet<String>,
 }
 
-/// One call of a tool.
+/// The effect of one call of a tool.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Edited {
     pub changed: bool,
-    /// The difference, where the model does not know it from its own call.
+    /// The difference; `None` when the call itself contains it, as for a new file.
     pub diff: Option<String>,
 }
 
 impl Review {
-    /// After a call; `changed` are the files that now differ from before the task.
+    /// Compares the files after a call with what the model last saw. `changed` lists the files that the task has changed.
     pub(super) fn after_call(
         &mut self,
         changed: &[String],
@@ -122,7 +123,7 @@ impl Review {
                 continue;
             }
             edited.changed = true;
-            // A new file is known from the call that made it, and one that is gone has no lines.
+            // The model knows a new file from its call, and a deleted file has no lines.
             if let (Some(was), Some(now)) = (was.text(), now.text()) {
                 let diff = line_diff(was, now, WITH_AN_EDIT);
                 if !diff.whole {
@@ -141,7 +142,7 @@ impl Review {
         edited
     }
 
-    /// The difference that the model still has to see before a verification; it is returned once.
+    /// Returns the difference that the model still has to see before a verification, and forgets it.
     fn unseen(&mut self, text: &dyn Fn(&str) -> ContentChange) -> Option<String> {
         let paths: Vec<_> = std::mem::take(&mut self.unseen).into_iter().collect();
         let differs = |path: &&String| {
@@ -152,13 +153,13 @@ impl Review {
         (!paths.is_empty()).then(|| whole(&paths, text))
     }
 
-    /// A new conversation that was shown everything so far.
+    /// Starts a conversation whose first message shows all changes.
     pub(super) fn restart(&mut self) {
         self.unseen.clear();
     }
 }
 
-/// All that the task changed in these files.
+/// Everything that the task changed in these files.
 pub(super) fn whole(paths: &[String], text: &dyn Fn(&str) -> ContentChange) -> String {
     let mut all = String::new();
     for path in paths {
@@ -179,24 +180,24 @@ pub(super) fn whole(paths: &[String], text: &dyn Fn(&str) -> ContentChange) -> S
     all
 }
 
-/// Lines around a change that are shown with it.
+/// Unchanged lines that are shown around a change.
 const AROUND: usize = 1;
-/// Bytes of one line.
+/// Bytes of one line that are shown.
 const LINE: usize = 400;
-/// A difference that takes longer to find is shown less exactly.
-const PATIENCE: Duration = Duration::from_millis(200);
+/// Time for finding the smallest difference; after it the difference may be larger than necessary.
+const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 pub(super) struct LineDiff {
     pub text: String,
-    /// Nothing was cut off its end.
+    /// The text was not cut.
     pub whole: bool,
 }
 
-/// `-12: gone`, `+12: come`, ` 13: as it was`, counted from 0 in the text before and in the text now; `…`
-/// between places. About `most` bytes.
+/// The difference as lines such as `-12: removed`, `+12: added` and ` 13: unchanged`, with `…` between distant changes. Lines
+/// are counted from 0, as by the tools. The text has about `most` bytes.
 pub(super) fn line_diff(before: &str, now: &str, most: usize) -> LineDiff {
     let (old, new) = (lines(before), lines(now));
-    let diff = TextDiff::configure().timeout(PATIENCE).diff_slices(&old, &new);
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_slices(&old, &new);
     let mut text = String::new();
     for (at, group) in diff.grouped_ops(AROUND).iter().enumerate() {
         if at > 0 {
@@ -222,7 +223,7 @@ pub(super) fn line_diff(before: &str, now: &str, most: usize) -> LineDiff {
     LineDiff { text, whole: true }
 }
 
-/// By `\n` alone, as the tools count; a lone `\r` ends no line, and a byte order mark belongs to none.
+/// Splits at `\n` alone, as the tools count lines. A lone `\r` ends no line, and a byte order mark belongs to none.
 fn lines(text: &str) -> Vec<&str> {
     text.strip_prefix('\u{feff}').unwrap_or(text).split_inclusive('\n').collect()
 }

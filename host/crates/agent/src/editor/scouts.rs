@@ -1,4 +1,4 @@
-//! Questions to the Scouts, what the host reads off their reports, and conflicts between them.
+//! Questions to the Scouts, conflicts between their reports, and hints that the host derives from the reports.
 
 use std::collections::BTreeSet;
 
@@ -12,14 +12,14 @@ use super::verify::{Attempt, tail};
 use super::{OrEnd, Session, TaskResult, prompt};
 use crate::context::{ScoutPayload, SnapshotKind};
 use crate::scout::Question;
-use crate::scout::query::{self, QueryEnd};
 use crate::scout::report_a::{Level, ReportA, SafeSlice};
 use crate::scout::report_b::{Framework, ReportB, System};
+use crate::scout::{self, QueryEnd};
 use act_core::event::Milestone;
 use act_core::reason;
 use act_model::TokioTimer;
 
-/// To Scouts, between two verifications; each is a conversation of its own.
+/// Questions to Scouts between two verifications. Each one costs a conversation of its own.
 const QUESTIONS: u32 = 8;
 
 impl Session<'_> {
@@ -31,7 +31,7 @@ impl Session<'_> {
         self.editor.scouts.iter().map(|scout| scout.name()).collect::<Vec<_>>().join(", ")
     }
 
-    /// The model's question or the task itself, with what the host knows about the last failure.
+    /// The question for a Scout: the model's words or the task itself, with the log of the last failure.
     pub(super) fn question(&self, text: Option<&String>) -> Question {
         let mut context = vec![];
         if let Some(last) = self.last.as_ref().filter(|last| last.failed()) {
@@ -48,14 +48,14 @@ impl Session<'_> {
         }
         let text = text.map(String::as_str).filter(|text| !text.trim().is_empty());
         let text = match text {
-            // The task's text holds its sections itself.
+            // The text of the task contains its sections.
             None => self.editor.input.request.text().to_owned(),
-            Some(text) => format!("{text}{}", prompt::sections(self.task())),
+            Some(text) => format!("{text}{}", prompt::sections(&self.editor.input)),
         };
         Question { text, context }
     }
 
-    /// Independent questions, side by side; one that fails for good ends the task.
+    /// Asks Scouts concurrently. A question that fails after all attempts ends the task.
     pub(super) async fn ask(&mut self, asked: &[(String, Question)]) -> OrEnd<Value> {
         for (name, _) in asked {
             match name.as_str() {
@@ -73,7 +73,7 @@ impl Session<'_> {
             .collect();
         let queries = scouts.iter().map(|(scout, question)| {
             let (check, events, cancel) = (editor.check.as_ref(), &editor.events, &editor.cancel);
-            query::ask(scout.as_ref(), question, check, events, &TokioTimer, cancel)
+            scout::ask(scout.as_ref(), question, check, events, &TokioTimer, cancel)
         });
         let mut reports = vec![];
         for ((scout, question), answer) in scouts.iter().zip(join_all(queries).await) {
@@ -133,7 +133,7 @@ impl Session<'_> {
         ReportB::parse(&report.payload).ok()
     }
 
-    /// Adds to the answer what the host reads off new reports.
+    /// Adds hints and conflicts from new reports to an answer.
     pub(super) fn annotate(&mut self, answer: &mut Value) {
         let (Some(a), Some(b)) = (self.report_a(), self.report_b()) else { return };
         if let Some(slice) = first_slice(&a) {
@@ -158,7 +158,7 @@ impl Session<'_> {
         });
     }
 
-    /// Writes the snapshot now, or after the Editor's next turn where a conflict is not decided.
+    /// Writes a snapshot now, or with the Editor's next action when a conflict waits for its decision.
     pub(super) fn snapshot_when_decided(&mut self, kind: SnapshotKind) -> OrEnd<()> {
         if self.decisions.are_open() {
             self.snapshot_due = Some(kind);
@@ -247,7 +247,7 @@ impl Decisions {
     }
 }
 
-/// Paths that one statement lists; a longer list would hide what the conflict is about.
+/// Paths that one statement lists. A longer list would hide the conflict.
 const PATHS: usize = 5;
 
 fn conflicts(a: &ReportA, b: &ReportB) -> Vec<Conflict> {
@@ -282,8 +282,8 @@ fn files_of_b(b: &ReportB) -> BTreeSet<&str> {
     b.failure_analysis.affected_files.iter().map(String::as_str).collect()
 }
 
-/// The slice to begin with: first in Scout A's order, then the simplest, then the smallest. `None` where there is
-/// no choice.
+/// The slice to begin with: the first in Scout A's order, then the simplest, then the smallest. `None` when there is at most
+/// one.
 pub(super) fn first_slice(a: &ReportA) -> Option<&SafeSlice> {
     let slices = &a.change_boundaries.safe_slices;
     let hard = |slice: &SafeSlice| match slice.complexity {
@@ -296,7 +296,7 @@ pub(super) fn first_slice(a: &ReportA) -> Option<&SafeSlice> {
     slices.iter().min_by_key(key).filter(|_| slices.len() > 1)
 }
 
-/// For a repository that has no tests: what is to be added, and how it runs.
+/// The request to add tests to a repository without any, with the command that runs them.
 pub(super) fn tests_owed(b: &ReportB) -> Value {
     let todo = match framework(b) {
         Some(name) => format!(
@@ -328,10 +328,10 @@ fn framework(b: &ReportB) -> Option<&'static str> {
     })
 }
 
-/// The Scouts whose schema is ours. In another schema an empty field may mean something.
+/// The Scouts whose schema the host knows. In another schema an empty field may have a meaning.
 const OURS: [&str; 2] = ["scout-a", "scout-b"];
 
-/// Without version, nulls and what is empty, where the schema is ours. Reports were checked before, so each parses.
+/// A report as the model gets it. Version, nulls and empty fields are left out where the host knows the schema.
 pub(super) fn report_for_model(report: &ScoutPayload) -> Value {
     let raw = &report.payload;
     let mut parsed = serde_json::from_str(raw).unwrap_or_else(|_| Value::String(raw.clone()));
@@ -365,7 +365,7 @@ fn says(value: &Value) -> bool {
     }
 }
 
-/// Signs that the wrong place was changed or something it depends on was missed: Scout A's subject.
+/// Words in failing lines that point to the wrong place in the code, which Scout A knows.
 const CODE: [&str; 10] = [
     "no such file",
     "cannot find",
@@ -378,7 +378,7 @@ const CODE: [&str; 10] = [
     "has no attribute",
     "unknown import",
 ];
-/// Signs that build or environment was misread: Scout B's subject.
+/// Words in failing lines that point to the build or the environment, which Scout B knows.
 const BUILD: [&str; 8] = [
     "command not found",
     ": not found",
@@ -390,7 +390,7 @@ const BUILD: [&str; 8] = [
     "no space left",
 ];
 
-/// Names of the Scouts whose knowledge the failures put in doubt; none for plain logic errors.
+/// The Scouts to ask again after these failures; none for plain errors of logic.
 pub(super) fn requery(failures: &[Attempt]) -> Vec<&'static str> {
     let says = |signs: &[&str]| {
         failures.iter().any(|failure| {

@@ -77,6 +77,7 @@ fn text_for_a_commit_is_left_out_of_the_summary() {
     );
     let turns = [plan("write it")].into_iter().chain(attempt("right\n")).chain([done]);
     let told = Story::new().turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
     assert_eq!(told.reasons(), [""; 0]);
     let summary = told.read("agent/summary.md");
     assert!(summary.contains("> Wrote it. fix(answer) was the idea.\n\n"), "{summary}");
@@ -105,6 +106,7 @@ fn a_claim_that_work_was_committed_is_contradicted() {
     let claim = done_with("Committed. Merged to main. PR opened.", "It was missing.");
     let turns = [plan("write it")].into_iter().chain(attempt("right\n")).chain([claim]);
     let told = Story::new().turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
     assert_eq!(told.reasons(), [""; 0]);
     let summary = told.read("agent/summary.md");
     let fact = "> Committed. Merged to main. PR opened.\n\n- `answer.txt (replace)`\n\nThe changes are in your \
@@ -191,7 +193,7 @@ fn editing_a_green_tree_goes_back_to_working() {
         done(),
     ]);
     let told = Story::new().turns(turns).run();
-    assert_eq!(told.runs, 5);
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 5));
     assert_eq!(told.read("answer.txt"), "right\nand yet more\n");
     assert!(told.read("agent/summary.md").contains("Wrote the answer."));
 }
@@ -203,6 +205,7 @@ fn read_log_gives_the_log_of_a_run_of_this_task() {
     let turns = [plan("write it")].into_iter().chain(attempt("wrong\n")).chain([log(1), log(2)]);
     let turns = turns.chain(attempt("right\n")).chain([log(2), done()]);
     let told = Story::new().turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
     let logs: Vec<_> =
         told.answers().into_iter().filter(|answer| answer["log"].is_string()).collect();
     assert_eq!(logs.len(), 2);
@@ -274,6 +277,7 @@ fn constraints_reach_a_scout_that_is_asked_something_else() {
     let turns = [call("plan", asks)].into_iter().chain(attempt("right\n")).chain([done()]);
     let told =
         Story::new().task("write the answer\n\nConstraints:\n- keep KEEPME\n").turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
     assert!(told.messages()[0].contains("KEEPME"));
     assert_eq!(told.questions.len(), 2);
     for (question, asked) in told.questions.iter().zip(["where is it?", "how?"]) {

@@ -18,8 +18,12 @@ pub trait Tool: Send + Sync {
     /// The name, description and JSON Schema that the model gets.
     fn spec(&self) -> ToolSpec;
 
-    /// Performs one call. `arguments` is JSON text as the model wrote it, not checked. A trap or a limit is an answer
-    /// that the model can act on; only what ends the whole task is an error.
+    /// Performs one call. `arguments` is JSON text as the model wrote it, not checked. A trap or a limit is an answer that
+    /// the model can act on.
+    ///
+    /// # Errors
+    ///
+    /// The result of the task, when the call ends the whole task.
     fn call<'a>(
         &'a self,
         arguments: &'a str,
@@ -31,7 +35,7 @@ pub trait Tool: Send + Sync {
         true
     }
 
-    /// Returns whether answers bring material that fills the conversation; a full conversation refuses such a call.
+    /// Returns whether answers fill the conversation with material. A full conversation refuses such calls.
     fn adds_material(&self) -> bool {
         true
     }
@@ -58,6 +62,7 @@ pub struct Answer {
     pub is_error: bool,
 }
 
+/// The fields by which an answer of a component is recognised.
 #[derive(Deserialize)]
 struct Head {
     ok: bool,
@@ -66,7 +71,7 @@ struct Head {
 
 impl Head {
     fn of(text: &str) -> Option<Self> {
-        // serde would read a struct from a list as well.
+        // serde would read the struct from a list as well.
         text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
     }
 
@@ -75,7 +80,7 @@ impl Head {
     }
 }
 
-/// Puts a head in front of text that has none.
+/// An answer around text of a component that is no answer by itself.
 #[derive(Serialize)]
 struct Wrapped<'a> {
     ok: bool,
@@ -98,7 +103,7 @@ impl Answer {
         if Head::of(&text).is_some_and(|head| head.fits(is_error)) {
             return Self { json: text, is_error };
         }
-        // Byte for byte where the text is JSON, else as a JSON string.
+        // JSON is passed on byte for byte, other text as a JSON string.
         let json = serde_json::from_str(&text).or_else(|_| serde_json::value::to_raw_value(&text));
         let raw: Option<&RawValue> = json.as_deref().ok();
         let wrapped = match is_error {
@@ -108,6 +113,7 @@ impl Answer {
         Self { json: serde_json::to_string(&wrapped).unwrap_or_default(), is_error }
     }
 
+    /// A refusal that the model can act on. `reason` is one of the stable words of `specs/`.
     pub fn refusal(reason: &str, message: &str) -> Self {
         let json = json!({"ok": false, "reason": reason, "message": message});
         Self { json: json.to_string(), is_error: true }
@@ -129,7 +135,7 @@ impl Tools {
         self.0.iter().map(|tool| tool.spec()).collect()
     }
 
-    /// The tool of this name, or the refusal of a call that is not possible in this phase.
+    /// Returns the tool of this name, or the refusal of a call that is not possible in this phase.
     pub(super) fn find(&self, aim: Aim, phase: Phase, name: &str) -> Result<&dyn Tool, Answer> {
         let Some(tool) = self.0.iter().find(|tool| tool.spec().name == name) else {
             return Err(Answer::refusal("unknown_tool", &format!("there is no tool {name}")));
@@ -153,25 +159,83 @@ pub(super) fn refusal_hint(reason: &str) -> &'static str {
     }
 }
 
-/// The Scouts, each with its author's description where the Editor does not know it by itself.
+/// The names of the Scouts, each with its author's description unless it is Scout A or B.
 type ScoutNames<'a> = [(&'a str, Option<&'a str>)];
 
+/// The tools of the host. To add one, add it to this list; the phases in which it may be called are in `phase_refusal`.
 fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
-    let names: Vec<_> = scouts.iter().map(|(name, _)| (*name).to_owned()).collect();
     let others = others(scouts);
     vec![
-        Arc::new(PlanTool { scouts: names.clone(), others: others.clone() }),
-        Arc::new(AskScoutTool { scouts: names, others }),
-        Arc::new(VerifyTool),
-        Arc::new(ReadLogTool),
-        Arc::new(DoneTool),
+        Arc::new(HostTool {
+            spec: plan_spec(scouts, &others),
+            adds_material: false,
+            call: |arguments, session| plan(arguments, session).boxed(),
+        }),
+        Arc::new(HostTool {
+            spec: ask_scout_spec(scouts, &others),
+            adds_material: true,
+            call: |arguments, session| ask_scout(arguments, session).boxed(),
+        }),
+        Arc::new(HostTool {
+            spec: spec("verify", "Run the whole pipeline.", object(&[], json!({}))),
+            adds_material: false,
+            call: |arguments, session| verify(arguments, session).boxed(),
+        }),
+        Arc::new(HostTool {
+            spec: spec(
+                "read_log",
+                "Log of a run or of one step.",
+                object(&["run_id"], json!({"run_id": text(), "step": text()})),
+            ),
+            adds_material: true,
+            call: |arguments, session| read_log(arguments, session).boxed(),
+        }),
+        Arc::new(HostTool {
+            spec: spec(
+                "done",
+                "After a green verify: what changed, why, tests added or why none. Plain sentences; no commit \
+                 message, no text for a pull request.",
+                object(&["what", "why"], json!({"what": text(), "why": text(), "tests": text()})),
+            ),
+            adds_material: false,
+            call: |arguments, session| done(arguments, session).boxed(),
+        }),
     ]
+}
+
+/// A tool of the host. None of them edits the repository.
+struct HostTool {
+    spec: ToolSpec,
+    adds_material: bool,
+    call: for<'a> fn(&'a str, &'a mut Session<'_>) -> BoxFuture<'a, OrEnd<ToolOutput>>,
+}
+
+impl Tool for HostTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
+        (self.call)(arguments, session)
+    }
+
+    fn may_edit(&self) -> bool {
+        false
+    }
+
+    fn adds_material(&self) -> bool {
+        self.adds_material
+    }
 }
 
 /// Characters of a Scout's description of itself that are shown.
 const ABOUT: usize = 200;
 
-/// The Scouts beside A and B, each with what it is good for.
+/// A sentence for each Scout beside A and B, from its description.
 fn others(scouts: &ScoutNames<'_>) -> String {
     let one = |(name, about): &(&str, Option<&str>)| {
         let about: String =
@@ -189,7 +253,7 @@ fn spec(name: &str, description: &str, parameters: Value) -> ToolSpec {
     }
 }
 
-/// The schema of arguments. A field that is not listed is refused, as the parser refuses it.
+/// A JSON Schema of arguments. Unknown fields are refused, as by the parser.
 fn object(required: &[&str], properties: Value) -> Value {
     let mut schema =
         json!({"type": "object", "properties": properties, "additionalProperties": false});
@@ -210,53 +274,30 @@ fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Answer> {
         .map_err(|error| Answer::refusal("bad_arguments", &error.to_string()))
 }
 
-struct PlanTool {
-    scouts: Vec<String>,
-    others: String,
+fn plan_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
+    let texts = json!({"type": "array", "items": text()});
+    let questions: serde_json::Map<String, Value> =
+        scouts.iter().map(|(name, _)| ((*name).to_owned(), text())).collect();
+    let decision = object(
+        &["about", "scout_a", "scout_b", "chosen", "reason"],
+        json!({"about": text(), "scout_a": text(), "scout_b": text(), "chosen": text(), "reason": text()}),
+    );
+    let description = format!(
+        "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question. `decisions` \
+         settles what the Scouts disagree about.{others}"
+    );
+    let properties = json!({
+        "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text(),
+        "questions": object(&[], questions.into()),
+        "decisions": {"type": "array", "items": decision},
+    });
+    spec("plan", &description, object(&["criteria", "acceptance", "strategy"], properties))
 }
 
-impl Tool for PlanTool {
-    fn spec(&self) -> ToolSpec {
-        let texts = json!({"type": "array", "items": text()});
-        let questions: serde_json::Map<String, Value> =
-            self.scouts.iter().map(|name| (name.clone(), text())).collect();
-        let decision = object(
-            &["about", "scout_a", "scout_b", "chosen", "reason"],
-            json!({"about": text(), "scout_a": text(), "scout_b": text(), "chosen": text(), "reason": text()}),
-        );
-        let description = format!(
-            "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question. `decisions` \
-             settles what the Scouts disagree about.{}",
-            self.others
-        );
-        let properties = json!({
-            "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text(),
-            "questions": object(&[], questions.into()),
-            "decisions": {"type": "array", "items": decision},
-        });
-        spec("plan", &description, object(&["criteria", "acceptance", "strategy"], properties))
-    }
-
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
-        async move {
-            match parse::<Plan>(arguments) {
-                Ok(plan) => session.adopt(plan).await.map(ToolOutput::Answer),
-                Err(refusal) => Ok(refusal.into()),
-            }
-        }
-        .boxed()
-    }
-
-    fn may_edit(&self) -> bool {
-        false
-    }
-
-    fn adds_material(&self) -> bool {
-        false
+async fn plan(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
+    match parse::<Plan>(arguments) {
+        Ok(plan) => session.adopt(plan).await.map(ToolOutput::Answer),
+        Err(refusal) => Ok(refusal.into()),
     }
 }
 
@@ -267,70 +308,30 @@ pub(super) struct AskScout {
     pub question: String,
 }
 
-struct AskScoutTool {
-    scouts: Vec<String>,
-    others: String,
+fn ask_scout_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
+    let names: Vec<_> = scouts.iter().map(|(name, _)| name).collect();
+    let scout = json!({"type": "string", "enum": names});
+    spec(
+        "ask_scout",
+        &format!("Ask a Scout about the code or a failure.{others}"),
+        object(&["scout", "question"], json!({"scout": scout, "question": text()})),
+    )
 }
 
-impl Tool for AskScoutTool {
-    fn spec(&self) -> ToolSpec {
-        let scout = json!({"type": "string", "enum": self.scouts});
-        spec(
-            "ask_scout",
-            &format!("Ask a Scout about the code or a failure.{}", self.others),
-            object(&["scout", "question"], json!({"scout": scout, "question": text()})),
-        )
-    }
-
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
-        async move {
-            match parse::<AskScout>(arguments) {
-                Ok(ask) => session.ask_scout(ask).await.map(ToolOutput::Answer),
-                Err(refusal) => Ok(refusal.into()),
-            }
-        }
-        .boxed()
-    }
-
-    fn may_edit(&self) -> bool {
-        false
+async fn ask_scout(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
+    match parse::<AskScout>(arguments) {
+        Ok(ask) => session.ask_scout(ask).await.map(ToolOutput::Answer),
+        Err(refusal) => Ok(refusal.into()),
     }
 }
 
-struct VerifyTool;
-
-impl Tool for VerifyTool {
-    fn spec(&self) -> ToolSpec {
-        spec("verify", "Run the whole pipeline.", object(&[], json!({})))
-    }
-
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct NoArguments {}
-        async move {
-            match parse::<NoArguments>(arguments) {
-                Ok(NoArguments {}) => session.verify().await,
-                Err(refusal) => Ok(refusal.into()),
-            }
-        }
-        .boxed()
-    }
-
-    fn may_edit(&self) -> bool {
-        false
-    }
-
-    fn adds_material(&self) -> bool {
-        false
+async fn verify(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NoArguments {}
+    match parse::<NoArguments>(arguments) {
+        Ok(NoArguments {}) => session.verify().await,
+        Err(refusal) => Ok(refusal.into()),
     }
 }
 
@@ -342,29 +343,12 @@ struct ReadLog {
     step: Option<String>,
 }
 
-struct ReadLogTool;
-
-impl Tool for ReadLogTool {
-    fn spec(&self) -> ToolSpec {
-        let properties = json!({"run_id": text(), "step": text()});
-        spec("read_log", "Log of a run or of one step.", object(&["run_id"], properties))
-    }
-
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
-        let answer = match parse::<ReadLog>(arguments) {
-            Ok(wanted) => session.log(&wanted.run_id, wanted.step.as_deref()),
-            Err(refusal) => refusal,
-        };
-        std::future::ready(Ok(answer.into())).boxed()
-    }
-
-    fn may_edit(&self) -> bool {
-        false
-    }
+async fn read_log(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
+    let answer = match parse::<ReadLog>(arguments) {
+        Ok(wanted) => session.log(&wanted.run_id, wanted.step.as_deref()),
+        Err(refusal) => refusal,
+    };
+    Ok(answer.into())
 }
 
 /// The model's account of a finished task.
@@ -377,46 +361,18 @@ pub struct Done {
     pub(super) tests: Option<String>,
 }
 
-struct DoneTool;
-
-impl Tool for DoneTool {
-    fn spec(&self) -> ToolSpec {
-        spec(
-            "done",
-            "After a green verify: what changed, why, tests added or why none. Plain sentences; no commit message, \
-             no text for a pull request.",
-            object(&["what", "why"], json!({"what": text(), "why": text(), "tests": text()})),
-        )
+async fn done(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
+    let done = match parse::<Done>(arguments) {
+        Ok(done) => done,
+        Err(refusal) => return Ok(refusal.into()),
+    };
+    if done.what.trim().is_empty() || done.why.trim().is_empty() {
+        let message = "what and why must not be empty";
+        return Ok(Answer::refusal("bad_arguments", message).into());
     }
-
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
-        async move {
-            let done = match parse::<Done>(arguments) {
-                Ok(done) => done,
-                Err(refusal) => return Ok(refusal.into()),
-            };
-            if done.what.trim().is_empty() || done.why.trim().is_empty() {
-                let message = "what and why must not be empty";
-                return Ok(Answer::refusal("bad_arguments", message).into());
-            }
-            match session.names_foreign_run(&done) {
-                Some(refusal) => Ok(refusal.into()),
-                None => session.done(done).await,
-            }
-        }
-        .boxed()
-    }
-
-    fn may_edit(&self) -> bool {
-        false
-    }
-
-    fn adds_material(&self) -> bool {
-        false
+    match session.names_foreign_run(&done) {
+        Some(refusal) => Ok(refusal.into()),
+        None => session.done(done).await,
     }
 }
 

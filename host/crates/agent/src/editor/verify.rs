@@ -18,11 +18,12 @@ use act_core::verification::{FailReason, Status, Verdict, Verification};
 use act_core::{RunId, StuckReason, reason};
 use act_workspace::RootMoved;
 
-/// Green runs in one task before the host closes it by itself.
+/// Green runs in one task after which the host closes it; as many as the attempts that one task has.
 const GREEN_RUNS: usize = 12;
 
 impl Session<'_> {
-    /// Green as long as nothing differs from what the green run judged; an edit that is undone counts.
+    /// The phase that follows from the tree: closing while it is the one that the last run found green. An edit that is
+    /// undone leaves it green.
     pub(super) fn phase_of_tree(&self) -> Phase {
         let green = self.last.as_ref().is_some_and(Verification::passed);
         if green && !self.edited() { Phase::Closing } else { Phase::Working }
@@ -34,7 +35,7 @@ impl Session<'_> {
         let verified = green.and_then(Verification::tree_digest);
         let read = Arc::clone(&self.editor.tree_digest);
         let current = tokio::task::spawn_blocking(move || read()).await;
-        // The digest was read by path, so it says something about the edited directory only while the path means it.
+        // The digest is read by path, and is one of the edited directory only while the path means that directory.
         if let Some(moved) = (self.editor.moved)() {
             return Err(repository_moved(&moved).into());
         }
@@ -47,6 +48,7 @@ impl Session<'_> {
         }
     }
 
+    /// Ends the task with the model's account, unless the tree changed since the green run.
     pub(super) async fn done(&mut self, done: Done) -> OrEnd<ToolOutput> {
         let done = self.without_commit_text(done);
         if self.editor.aim == Aim::Proposal {
@@ -65,7 +67,7 @@ impl Session<'_> {
         Ok(if green { ToolOutput::End(Next::Done(None)) } else { answer.into() })
     }
 
-    /// A green model that never says `done`: closed by the host, unless the tree changed meanwhile.
+    /// Ends the task of a model that never calls `done`, or verifies again if the tree changed meanwhile.
     pub(super) async fn close(&mut self) -> OrEnd<ToolOutput> {
         if self.tree_is_green().await? {
             return Ok(ToolOutput::End(Next::Done(None)));
@@ -73,7 +75,7 @@ impl Session<'_> {
         self.verify().await
     }
 
-    /// Runs the pipeline, whoever asks for it. The refusals come first, so that silence bypasses none of them.
+    /// Runs the pipeline, for the model or for the host. Both get the refusals, so that silence bypasses none of them.
     pub(super) async fn verify(&mut self) -> OrEnd<ToolOutput> {
         if let Some(refusal) = self.ignored_changes().or_else(|| self.pending_review()) {
             return Ok(refusal.into());
@@ -125,7 +127,7 @@ impl Session<'_> {
             NextStep::Finish => {
                 self.phase = Phase::Closing;
                 let green = |run: &&VerifiedRun| run.status == Status::Pass;
-                // A model that goes on editing a green tree for ever is closed while it is green.
+                // A model that edits a green tree again and again is closed while the tree is green.
                 if self.verified.iter().filter(green).count() >= GREEN_RUNS {
                     return self.close_or(answer).await;
                 }
@@ -153,22 +155,23 @@ fn repository_moved(diagnosis: &str) -> TaskResult {
     TaskResult::infra(RootMoved::CODE, format!("{diagnosis}; {}", RootMoved::HINT))
 }
 
-/// REPLAN when this many attempts failed in a row.
+/// Failed attempts in a row after which a REPLAN asks for another strategy.
 pub(super) const REPLAN_AFTER: u32 = 3;
-/// Hard stop when this many attempts were made without a green one.
+/// Attempts without a green one after which the task ends as STUCK.
 pub(super) const HARD_STOP_AFTER: u32 = 12;
 
+/// The decision after a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NextStep {
-    /// Green: close the task.
+    /// Close the task; the tree is green.
     Finish,
-    /// Fix forward with the strategy in force.
+    /// Go on with the strategy in force.
     Fix,
-    /// Fresh conversation, other strategy; `number` counts from 1.
+    /// Start a fresh conversation with another strategy. `number` counts from 1.
     Replan { number: u32 },
-    /// Report and end as STUCK.
+    /// End as STUCK.
     HardStop,
-    /// Report the machine's trouble and end as INFRA_ERROR; never retried.
+    /// End as INFRA_ERROR. A failure of the machine is never retried.
     InfraStop,
 }
 
@@ -181,7 +184,7 @@ pub(super) struct DebugLoop {
 }
 
 impl DebugLoop {
-    /// The number of the attempt that would come next, from 1.
+    /// The number of the next attempt, from 1.
     pub(super) fn next_attempt(&self) -> u32 {
         self.total_verify_loops + 1
     }
@@ -190,6 +193,7 @@ impl DebugLoop {
         self.replans
     }
 
+    /// Counts a verification and decides what follows.
     pub(super) fn judge(&mut self, verdict: Status) -> NextStep {
         match verdict {
             Status::InfraError => NextStep::InfraStop,
@@ -215,7 +219,7 @@ impl DebugLoop {
     }
 }
 
-/// The model gets the end of the tail; the rest is one `read_log` away.
+/// Bytes of a log that the model gets with a failure; `read_log` returns the rest.
 const TAIL: usize = 8 * 1024;
 
 /// The last bytes of a log, from the start of a line where there is one.
@@ -273,7 +277,7 @@ fn answer_for_model(
     }
 }
 
-/// Whom to ask about a failure that no thinking about the change explains.
+/// The hint to ask Scouts about a failure that the change itself does not explain.
 fn ask(scouts: &[&str]) -> Option<String> {
     let whom = scouts.join(" or ");
     (!scouts.is_empty()).then(|| format!("ask_scout {whom} about it; the log goes along"))
@@ -290,14 +294,15 @@ pub(super) struct Attempt {
     pub step: Option<String>,
     pub exit_code: Option<i64>,
     pub reason: &'static str,
-    /// The first line that looks like the failure itself.
+    /// The first line of the log that describes the failure.
     pub first_failing_line: String,
-    /// All such lines, each once.
+    /// All lines of the log that describe failures, each once.
     pub failing_lines: Vec<String>,
 }
 
-/// Failing lines of one log.
+/// Failing lines of one log; more would crowd out the rest of a message.
 const LINES: usize = 50;
+/// Characters of a failing line.
 const LINE: usize = 200;
 
 impl Attempt {
@@ -315,10 +320,8 @@ impl Attempt {
             failing_lines: failing_lines(log),
         }
     }
-}
 
-impl Attempt {
-    /// The same for people, whatever the status.
+    /// The attempt as notes list it, whatever the verdict.
     pub(super) fn shown(&self, verification: &Verification) -> VerifiedRun {
         let failed = verification.failed();
         VerifiedRun {
@@ -334,13 +337,13 @@ impl Attempt {
     }
 }
 
-/// The first of the failing lines; empty where the log is empty.
+/// The first failing line, or an empty text for an empty log.
 fn first_failing_line(log: &str) -> String {
     failing_lines(log).into_iter().next().unwrap_or_default()
 }
 
-/// The lines of a log that report a failure, each once: first those that a tool marks as one, then those that only
-/// mention one. A line that reports that something passed is neither. Without any, the last line that is not blank.
+/// The lines of a log that report a failure, each once: first the lines that a tool marks as failures, then the lines that
+/// only mention one. Lines that report a success do not count. A log without any such line gives its last line.
 pub(super) fn failing_lines(log: &str) -> Vec<String> {
     let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
     let of = |wanted: Sign| lines().filter(move |line| sign(line) == wanted);
@@ -360,11 +363,12 @@ pub(super) fn failing_lines(log: &str) -> Vec<String> {
     found
 }
 
+/// The meaning of a line of a log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Sign {
     /// A tool marks this line as a failure: `error:`, `FAILED`, `panicked at`.
     Failure,
-    /// The line holds a word that is also in names and in passing text.
+    /// The line contains a word such as `error`, which names and passing text contain too.
     Mention,
     None,
 }
@@ -394,7 +398,7 @@ fn sign(line: &str) -> Sign {
         |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|re| re.is_match(line));
     let lowered = line.to_lowercase();
     if is(&COUNT) {
-        // A summary says that something failed, and not what.
+        // A summary counts failures and describes none.
         Sign::Mention
     } else if is(&PASSED) && !lowered.starts_with("not ok") {
         Sign::None
@@ -407,9 +411,10 @@ fn sign(line: &str) -> Sign {
     }
 }
 
-/// Failing lines that are shown.
+/// Failing lines of the baseline that are shown.
 const SHOWN: usize = 10;
 
+/// The run of the pipeline before the first edit.
 pub(super) struct Baseline {
     run_id: Option<String>,
     /// `None` when the run was green.
@@ -417,14 +422,14 @@ pub(super) struct Baseline {
 }
 
 struct Failure {
-    /// As the first attempt would have been.
+    /// The failure as an attempt, for comparison.
     as_attempt: Attempt,
     /// Lines of the log that look like failures, in order.
     lines: Vec<String>,
 }
 
 impl Session<'_> {
-    /// Runs the pipeline before the first edit. The run moves no counter.
+    /// Runs the pipeline before the first edit. The run counts as no attempt.
     pub(super) async fn run_baseline(&mut self) -> OrEnd<()> {
         self.milestone(Milestone::Verifying);
         let verification = self.editor.verifier.run(0, &self.editor.cancel).await;
@@ -469,7 +474,7 @@ impl Baseline {
         self.run_id.as_deref().unwrap_or("a run")
     }
 
-    /// For the model, before its first plan.
+    /// The text for the model's first message.
     pub(super) fn for_model(&self) -> String {
         let run = self.named_run();
         match &self.failure {
@@ -499,7 +504,7 @@ impl Baseline {
             && attempt.failing_lines.iter().all(|line| known.contains(&untimed(line)))
     }
 
-    /// For the model, beside a failure.
+    /// The remark for the model beside a failure.
     pub(super) fn comparison(&self, attempt: &Attempt) -> Option<&'static str> {
         Some(match self.knows(attempt) {
             true => "it failed so before your first edit",
@@ -507,7 +512,7 @@ impl Baseline {
         })
     }
 
-    /// For the summary and the report.
+    /// The text for the summary and the stuck report.
     pub(super) fn for_people(&self, attempts: &[Attempt]) -> String {
         let run = self.named_run();
         let Some(failure) = &self.failure else {
@@ -532,7 +537,7 @@ impl Baseline {
     }
 }
 
-/// Without what differs from run to run: how long something took.
+/// The line without durations, which differ from run to run.
 fn untimed(line: &str) -> Cow<'_, str> {
     static DURATION: LazyLock<Option<Regex>> =
         LazyLock::new(|| Regex::new(r"\b\d+(\.\d+)? ?(s|ms|us|sec|seconds)\b").ok());
@@ -548,7 +553,7 @@ mod tests {
         use super::super::*;
         use NextStep::{Finish, Fix, HardStop, InfraStop, Replan};
 
-        /// EDITOR-20 to EDITOR-23: attempt, consecutive and total after it, what comes next.
+        /// EDITOR-20 to EDITOR-23: attempt, consecutive and total failures after it, next step.
         #[test]
         fn twelve_failures_replan_at_3_6_9_and_stop_at_12() {
             let table = [

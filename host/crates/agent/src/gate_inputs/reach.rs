@@ -1,31 +1,33 @@
-//! Which changed files the steps of a pipeline reach through other files: a step runs `./test.sh`, that runs
-//! `lib/check.sh`. Text is searched for paths of the repository, nothing is understood; so more may be found than
-//! is run, and what a program finds by itself is not. Pure, but for the look at files.
+//! Finds the changed files that the steps of a pipeline reach through scripts: a step runs `./test.sh`, which runs
+//! `lib/check.sh`. The search looks for paths in texts and understands no language, so it may find more files than are run,
+//! and it misses files that a program finds by itself.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use globset::GlobBuilder;
 
-use super::script_text::{RUNNERS, commands_of, ends, is_script, unasked, words};
-
-/// What stands at a path of the repository now: its real path and its text. None where no text file is.
+/// Returns the real path and the text of the file at a path of the repository, or `None` when no text file is there.
 pub type Look<'a> = &'a dyn Fn(&str) -> Option<(String, String)>;
 
-/// Bytes of a file that is looked through, at most; the rest of a larger one is passed over.
+/// Bytes of a file that are searched; a script is rarely larger.
 pub const MAX_SCRIPT: u64 = 256 << 10;
-/// Files that are looked through, bytes of all of them, and how far from a step they are at most.
+/// Files that are searched.
 const MAX_SCRIPTS: usize = 256;
+/// Bytes of all files that are searched.
 const MAX_BYTES: usize = 4 << 20;
+/// Files between a step and a file that is searched.
 const MAX_DEPTH: usize = 8;
-/// Paths that are tried, and those of them that are looked for on the disk.
+/// Paths that are compared with the changed files.
 const MAX_TRIES: usize = 1_000_000;
+/// Paths that are looked up on the disk.
 const MAX_LOOKS: usize = 20_000;
-/// Directories from which the names of one text are tried: each `cd` may lead on from each of the others.
+/// Directories against which the names of one text are resolved. Each `cd` adds one for each of the others.
 const MAX_PLACES: usize = 64;
+/// Bytes of a path.
 const MAX_PATH: usize = 4096;
 
-/// Paths of `changed`, each with the texts that are known of it, that a command or a script names, and scripts of
-/// the project that its tools read unasked. `package` is where the steps work.
+/// Returns the paths of `changed` that a command names, directly or through scripts, and the scripts that tools such as
+/// `make` read by themselves. `changed` has the known texts of each path; the steps run in `package`.
 pub(super) fn reached(
     commands: &[&str],
     package: Option<&str>,
@@ -68,6 +70,7 @@ pub(super) fn reached(
     walk.seen.into_iter().filter(|path| changed.contains_key(path.as_str())).collect()
 }
 
+/// The search, breadth first from the commands.
 struct Walk<'a> {
     changed: &'a BTreeMap<&'a str, Vec<&'a str>>,
     look: Look<'a>,
@@ -76,19 +79,19 @@ struct Walk<'a> {
     bytes: usize,
     /// Every file that was found.
     seen: BTreeSet<String>,
-    /// Those not yet looked through, with their distance from a step.
+    /// Files that are still to be searched, with their distance from a step.
     next: VecDeque<(String, usize)>,
 }
 
 impl Walk<'_> {
-    /// Everything that a text names, by paths from these directories.
+    /// Finds every file that a text names by a path from one of these directories.
     fn scan(&mut self, text: &str, places: &[String], depth: usize) {
         let words = words(text);
         let places = places_of(&words, places);
         let mut tried = BTreeSet::new();
         let mut before = "";
         for (after_variable, word) in words {
-            // A word without a slash or an ending is a file where a program gets it, and in a step.
+            // A bare word is a file only in a step's command or behind a program that runs files.
             let sure = depth == 0 || RUNNERS.contains(&before);
             if before == "-m" {
                 let module = word.replace('.', "/");
@@ -121,7 +124,7 @@ impl Walk<'_> {
         }
     }
 
-    /// `likely`: worth a look at what is there.
+    /// Finds one path. A path that is not `likely` to be a file is not looked up on the disk.
     fn try_one(&mut self, path: &str, depth: usize, likely: bool) {
         if path.contains(['*', '?']) {
             let glob = GlobBuilder::new(path).literal_separator(true).build();
@@ -146,7 +149,7 @@ impl Walk<'_> {
     }
 }
 
-/// The directories themselves, and where the text changes to from them.
+/// The given directories, and those to which the text changes from them.
 fn places_of(words: &[(bool, &str)], from: &[String]) -> BTreeSet<String> {
     let mut places: BTreeSet<_> = from.iter().cloned().collect();
     for pair in words.windows(2) {
@@ -158,7 +161,7 @@ fn places_of(words: &[(bool, &str)], from: &[String]) -> BTreeSet<String> {
     places
 }
 
-/// A path from the root; none where it would lead out of it, or is longer than any.
+/// Joins a path to a directory. Returns `None` when the result leaves the repository or is too long.
 fn joined(place: &str, path: &str) -> Option<String> {
     if place.len() + path.len() > MAX_PATH {
         return None;
@@ -172,6 +175,83 @@ fn joined(place: &str, path: &str) -> Option<String> {
         }
     }
     (!path.starts_with('/') && !parts.is_empty() && !path.ends_with('/')).then(|| parts.join("/"))
+}
+
+/// Directories that are removed from the front of a path whose beginning is unknown.
+const MAX_DROPPED: usize = 4;
+
+/// The words of a text that may be part of a path, in order, each with whether a variable precedes it.
+fn words(text: &str) -> Vec<(bool, &str)> {
+    let part = |c: char| c.is_alphanumeric() || "._-/+@*?".contains(c);
+    let mut words = vec![];
+    let mut rest = text;
+    let mut before = ' ';
+    while let Some(start) = rest.find(part) {
+        if let Some(c) = rest[..start].chars().next_back() {
+            before = c;
+        }
+        let word = &rest[start..];
+        let end = word.find(|c| !part(c)).unwrap_or(word.len());
+        words.push((matches!(before, '$' | '}' | ')'), &word[..end]));
+        rest = &word[end..];
+        before = ' ';
+    }
+    words
+}
+
+/// A path, and where its beginning is a variable or absolute, the path without its first directories.
+fn ends(word: &str, after_variable: bool) -> Vec<&str> {
+    let mut ends = vec![word];
+    if word.starts_with('/') || after_variable {
+        let mut rest = word.trim_start_matches('/');
+        ends.push(rest);
+        for _ in 0..MAX_DROPPED {
+            let Some((_, tail)) = rest.split_once('/') else { break };
+            ends.push(tail);
+            rest = tail;
+        }
+    }
+    ends
+}
+
+/// Files that a program reads from its working directory by default.
+fn unasked(program: &str) -> &'static [&'static str] {
+    match program.rsplit('/').next().unwrap_or_default() {
+        "make" | "gmake" => &["Makefile", "makefile", "GNUmakefile"],
+        "npm" | "npx" | "pnpm" | "yarn" | "bun" => &["package.json"],
+        "just" => &["justfile", "Justfile", ".justfile"],
+        _ => &[],
+    }
+}
+
+/// Programs and keywords that run the file named by the next word.
+const RUNNERS: [&str; 12] = [
+    ".", "source", "sh", "bash", "dash", "zsh", "ksh", "python", "python3", "ruby", "perl",
+    "include",
+];
+
+/// Returns whether a text runs other files: a script of a shell, of a build tool or of a scripting language. Modules of a
+/// program name each other too, but they are what is tested.
+fn is_script(path: &str, text: &str) -> bool {
+    const ENDS: [&str; 11] =
+        ["sh", "bash", "zsh", "ksh", "bats", "mk", "mak", "just", "py", "rb", "pl"];
+    let name = path.rsplit('/').next().unwrap_or_default().to_lowercase();
+    let ending =
+        name.rsplit_once('.').map(|(stem, ending)| if stem.is_empty() { "" } else { ending });
+    text.starts_with("#!")
+        || name == "package.json"
+        || ending.is_none_or(|ending| ending.is_empty() || ENDS.contains(&ending))
+}
+
+/// The commands of a script. From `package.json` only its scripts count, because the rest names what is built.
+fn commands_of(path: &str, text: &str) -> String {
+    if path.rsplit('/').next() != Some("package.json") {
+        return text.to_owned();
+    }
+    let read: Result<serde_json::Value, _> = serde_json::from_str(text);
+    let scripts = read.ok().and_then(|read| read.get("scripts")?.as_object().cloned());
+    let Some(scripts) = scripts else { return text.to_owned() };
+    scripts.values().filter_map(|value| value.as_str()).collect::<Vec<_>>().join("\n")
 }
 
 #[cfg(test)]
@@ -194,7 +274,7 @@ mod tests {
 
     const NPM: &str = r#"{"main":"src/a.js","scripts":{"test":"node ci/check.js"}}"#;
 
-    /// Whether a command comes to a changed file by a script; `there` unless it is gone.
+    /// Returns whether a command reaches a changed file through a script. Without `there` the file was deleted.
     fn is_reached(command: &str, script: (&str, &str), path: &str, there: bool) -> bool {
         let files = [script, (path, "x")];
         !of(&[command], None, &files[..1 + usize::from(there)], &[path]).is_empty()
@@ -223,7 +303,7 @@ mod tests {
             ("sh run", "run", "diff out data/expected.json", "data/expected.json"),
         ] {
             assert!(is_reached(command, (script, text), path, true), "{command}: {text}");
-            // What is gone was named as well.
+            // The command also reaches the file after its deletion.
             assert!(is_reached(command, (script, text), path, false), "{command}: {text}");
         }
         let chain =

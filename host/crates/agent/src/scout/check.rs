@@ -1,42 +1,44 @@
-//! Whether a report is believed: its schema, and that every path and line it names is in the repository as
-//! a Scout sees it.
+//! Checks reports: their schema, and that every path and every line they name is in the repository as a Scout sees it.
+//! Every mistake is listed, because the list goes back to the Scout.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::future::BoxFuture;
+use jsonschema::{PatternOptions, Validator};
+use serde_json::Value;
 
-use super::facts_a::FactsA;
-use super::facts_b::FactsB;
-use super::grounding::{ABSENT, InView, MOST, Ungrounded, ground_a, ground_b, ground_facts_b};
-use super::own_report::OwnReport;
-use super::query::ReportCheck;
-use super::report_a::ReportA;
-use super::report_b::ReportB;
+use super::ReportCheck;
+use act_reports::facts_b::Location;
+use act_reports::{FactsA, FactsB, ReportA, ReportB};
 use act_workspace::{Kind, Last, RepoView, Slice, files, read};
 
-/// Bytes of a file that are looked through for its lines; a range behind them does not exist for us.
+/// Bytes of a file that are searched for line ends. A range of lines behind them counts as missing.
 const MAX_FILE: u64 = 64 << 20;
-/// Bytes that one check reads. A report that needs more is not checked, and not believed.
+/// Bytes that one check may read. A report that needs more is rejected.
 const MAX_READ: u64 = 256 << 20;
-/// What looking for a file costs out of them, so that their number is bounded too.
+/// Bytes of that budget that looking a file up costs, so that the number of files is bounded too.
 const LOOK: u64 = 4 << 10;
 
 /// Checks reports against one repository.
 pub struct Grounded {
     view: RepoView,
-    /// Of Scouts whose reports are of a kind of their own.
+    /// Schemas of Scouts other than A and B, by name.
     own: Arc<HashMap<String, OwnReport>>,
 }
 
 impl Grounded {
-    /// `view` is a Scout's, so a report cannot name what no Scout can see.
+    /// Checks reports against `view`, the view of a Scout, so that no report names what a Scout cannot see.
     pub fn new(view: RepoView) -> Self {
         Self { view, own: Arc::default() }
     }
 
-    /// Reports of this Scout have the schema that its author wrote; none is any JSON.
+    /// Checks reports of this Scout against the schema that its author wrote. Without a schema any JSON passes.
+    ///
+    /// # Errors
+    ///
+    /// The schema is not a JSON Schema.
     pub fn with(mut self, scout: &str, schema: Option<&str>) -> Result<Self, String> {
         let report = OwnReport::new(schema)?;
         Arc::make_mut(&mut self.own).insert(scout.to_owned(), report);
@@ -45,7 +47,7 @@ impl Grounded {
 }
 
 impl ReportCheck for Grounded {
-    /// Reads files, so on a thread that may wait; a check whose caller has gone stops reading.
+    /// Reads files on a thread for blocking work, and stops when the caller drops the future.
     fn check<'a>(&'a self, scout: &'a str, raw: &'a str) -> BoxFuture<'a, Result<String, String>> {
         Box::pin(async move {
             let gone = Gone::default();
@@ -63,7 +65,7 @@ impl ReportCheck for Grounded {
     }
 }
 
-/// Set when it goes out of scope.
+/// A flag that is set when this value is dropped.
 #[derive(Default)]
 struct Gone(Arc<AtomicBool>);
 
@@ -91,8 +93,12 @@ fn check(scout: &str, raw: &str, files: &mut Files) -> Result<String, String> {
     if wrong.is_empty() { Ok(summary) } else { Err(listed(&wrong)) }
 }
 
-/// What facts say in one line, or what is wrong with them: their schema, files that are not in view, lines behind the
-/// end of a file. Reads files, so for a thread that may wait.
+/// Checks the facts that a Scout computes without a model, and returns one line about them. Reads files, so call it on a
+/// thread for blocking work.
+///
+/// # Errors
+///
+/// A description of what is wrong with the facts: their schema, files that do not exist, lines behind the end of a file.
 pub fn check_facts(scout: &str, raw: &str, view: &RepoView) -> Result<String, String> {
     match scout {
         "scout-a" => {
@@ -106,7 +112,7 @@ pub fn check_facts(scout: &str, raw: &str, view: &RepoView) -> Result<String, St
             let wrong = ground_facts_b(&facts, |path| files.lines(path));
             if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
         }
-        // Of facts of others nobody has written a schema down: any JSON.
+        // No schema is known for the facts of other Scouts, so any JSON passes.
         _ => OwnReport::new(None)?.check(raw),
     }
 }
@@ -119,7 +125,7 @@ fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, St
         wrong.push(Ungrounded::NoSuchFile { field, path, why: ABSENT });
     }
     for (path, end) in facts.last_lines() {
-        // Where there is more to read than may be, what was not read is not said to be wrong.
+        // A file past the budget was not read, so nothing is wrong with it.
         let Some(lines) = files.lines(path).filter(|lines| *lines < end) else { continue };
         let (field, path, start) = ("facts".to_owned(), path.to_owned(), end);
         wrong.push(Ungrounded::NoSuchLines { field, path, start, end, lines });
@@ -128,14 +134,13 @@ fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, St
     Ok(wrong)
 }
 
-/// What one check knows of the files that a report names; each is looked for once, and read once where a report
-/// speaks of its lines.
+/// The files of a repository during one check. Each is looked up once, and read once if the report names lines of it.
 struct Files {
     view: RepoView,
     there: HashMap<String, bool>,
     lines: HashMap<String, Option<u32>>,
     left: u64,
-    /// There was more to read than may be.
+    /// The budget was not enough.
     over: bool,
 }
 
@@ -192,7 +197,7 @@ impl InView for Files {
         there
     }
 
-    /// A listing shows links and directories as well, so a reader has to be told why they will not do.
+    /// Listings show links and directories as well, so the Scout gets the reason why they do not count.
     fn why_not(&mut self, path: &str) -> &'static str {
         let seen = self.spend(LOOK).and_then(|()| self.view.resolve("", path, Last::Link).ok());
         match seen.map(|seen| seen.kind) {
@@ -211,6 +216,217 @@ fn listed(wrong: &[Ungrounded]) -> String {
     wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
+/// Mistakes of one report that are listed. They go back to the Scout, which needs no longer list to try again.
+const MOST: usize = 20;
+const ABSENT: &str = "is not in the repository";
+/// Characters of a path that are shown in a message.
+const SHOWN: usize = 120;
+
+/// A path or a range of lines in a report that the repository does not have.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Ungrounded {
+    #[error("{field}: {path:?} {why}")]
+    NoSuchFile { field: String, path: String, why: &'static str },
+    #[error("{field}: lines {start}-{end} are not in {path:?}, which has {lines}")]
+    NoSuchLines { field: String, path: String, start: u32, end: u32, lines: u32 },
+}
+
+/// The files against which a report is checked.
+pub trait InView {
+    /// Returns whether there is a file of that name, text or not.
+    fn has(&mut self, path: &str) -> bool;
+    /// Returns why a name is no file that a report may name.
+    fn why_not(&mut self, _path: &str) -> &'static str {
+        ABSENT
+    }
+    /// Returns the number of lines of a file, 0 for a file that is not text.
+    fn lines(&mut self, path: &str) -> u32;
+}
+
+/// A function from the path of a text file to the number of its lines.
+impl<F: FnMut(&str) -> Option<u32>> InView for F {
+    fn has(&mut self, path: &str) -> bool {
+        self(path).is_some()
+    }
+
+    fn lines(&mut self, path: &str) -> u32 {
+        self(path).unwrap_or(0)
+    }
+}
+
+/// Collects the mistakes of one report.
+struct Check<'a, V> {
+    view: &'a mut V,
+    wrong: Vec<Ungrounded>,
+}
+
+impl<V: InView> Check<'_, V> {
+    fn path(&mut self, field: impl FnOnce() -> String, path: &str) -> bool {
+        let there = self.view.has(path);
+        // Past the bound of the list, no reason has to be found.
+        if !there && self.wrong.len() < MOST {
+            let why = self.view.why_not(path);
+            self.add(Ungrounded::NoSuchFile { field: field(), path: shown(path), why });
+        }
+        there
+    }
+
+    /// Checks a path with a symbol or a line after a `:`. Names of files may contain colons too, so any part before a colon
+    /// may be the file.
+    fn place(&mut self, field: impl FnOnce() -> String, entry: &str) {
+        let colons = entry.match_indices(':').take(MOST).map(|(at, _)| &entry[..at]);
+        if !colons.chain([entry]).any(|path| self.view.has(path)) {
+            self.path(field, entry);
+        }
+    }
+
+    fn range(&mut self, field: impl Fn() -> String, path: &str, start: u32, end: u32) {
+        if !self.path(&field, path) {
+            return;
+        }
+        let lines = self.view.lines(path);
+        if !(1 <= start && start <= end && end <= lines) {
+            self.add(Ungrounded::NoSuchLines {
+                field: field(),
+                path: shown(path),
+                start,
+                end,
+                lines,
+            });
+        }
+    }
+
+    fn add(&mut self, wrong: Ungrounded) {
+        if self.wrong.len() < MOST {
+            self.wrong.push(wrong);
+        }
+    }
+}
+
+/// Returns what is wrong with a report of Scout A; an empty list when every path and line exists.
+pub fn ground_a(report: &ReportA, view: &mut impl InView) -> Vec<Ungrounded> {
+    let mut check = Check { view, wrong: Vec::new() };
+    for (i, file) in report.repo_map.relevant_files.iter().enumerate() {
+        check.path(|| format!("repo_map.relevant_files[{i}].path"), &file.path);
+    }
+    for (i, entry) in report.repo_map.entry_points.iter().enumerate() {
+        check.place(|| format!("repo_map.entry_points[{i}]"), entry);
+    }
+    for (from, to) in &report.repo_map.dependency_graph {
+        for path in std::iter::once(from).chain(to) {
+            check.path(|| "repo_map.dependency_graph".to_owned(), path);
+        }
+    }
+    for (i, zone) in report.risk_zones.iter().enumerate() {
+        check.range(|| format!("risk_zones[{i}]"), &zone.file, zone.start_line, zone.end_line);
+    }
+    for (i, slice) in report.change_boundaries.safe_slices.iter().enumerate() {
+        for path in &slice.files {
+            check.path(|| format!("change_boundaries.safe_slices[{i}].files"), path);
+        }
+    }
+    for (i, art) in report.prior_art.iter().enumerate() {
+        check.path(|| format!("prior_art[{i}].file"), &art.file);
+    }
+    check.wrong
+}
+
+/// Returns what is wrong with a report of Scout B; an empty list when every path exists.
+fn ground_b(report: &ReportB, view: &mut impl InView) -> Vec<Ungrounded> {
+    let mut check = Check { view, wrong: Vec::new() };
+    for (i, path) in report.failure_analysis.affected_files.iter().enumerate() {
+        check.path(|| format!("failure_analysis.affected_files[{i}]"), path);
+    }
+    check.wrong
+}
+
+/// Returns the places that are not in the repository. `lines` returns how many lines a file in view has.
+pub fn ground_facts_b(
+    facts: &FactsB,
+    mut lines: impl FnMut(&str) -> Option<u32>,
+) -> Vec<Ungrounded> {
+    let wrong = |Location { path, line }: &Location| {
+        let (field, path) = ("facts".to_owned(), path.clone());
+        match lines(&path) {
+            None => Some(Ungrounded::NoSuchFile { field, path, why: ABSENT }),
+            Some(last) if 1 <= *line && *line <= last => None,
+            Some(lines) => {
+                Some(Ungrounded::NoSuchLines { field, path, start: *line, end: *line, lines })
+            }
+        }
+    };
+    facts.locations().filter_map(wrong).take(MOST).collect()
+}
+
+fn shown(path: &str) -> String {
+    path.chars().take(SHOWN).collect()
+}
+
+/// Mistakes that are listed for one report.
+const MAX_ERRORS: usize = 5;
+/// Characters of a line about a report.
+const MAX_LINE: usize = 200;
+
+/// The schema of reports that the author of a Scout wrote into the component's manifest. Clones share it.
+#[derive(Debug, Clone)]
+pub struct OwnReport(Option<Arc<Validator>>);
+
+impl OwnReport {
+    /// Compiles the schema. Patterns match in linear time, and nothing is fetched. Without a schema any JSON fits.
+    ///
+    /// # Errors
+    ///
+    /// The text is not a JSON Schema.
+    pub fn new(schema: Option<&str>) -> Result<Self, String> {
+        let Some(schema) = schema else { return Ok(Self(None)) };
+        let schema: Value = serde_json::from_str(schema).map_err(|error| error.to_string())?;
+        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let validator = options.build(&schema).map_err(|error| error.to_string())?;
+        Ok(Self(Some(Arc::new(validator))))
+    }
+
+    /// Checks a report and returns one line about it.
+    ///
+    /// # Errors
+    ///
+    /// The report is not JSON, or it does not fit the schema.
+    pub fn check(&self, raw: &str) -> Result<String, String> {
+        let report: Value =
+            serde_json::from_str(raw).map_err(|error| format!("the report is no JSON: {error}"))?;
+        self.fits(&report).map_err(|why| format!("the report does not fit its schema: {why}"))?;
+        Ok(summary(&report))
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    ///
+    /// The parts that do not fit the schema.
+    pub fn fits(&self, value: &Value) -> Result<(), String> {
+        let errors = self.0.iter().flat_map(|schema| schema.iter_errors(value));
+        let wrong: Vec<_> = errors
+            .take(MAX_ERRORS)
+            .map(|error| one_line(&format!("{}: {}", error.instance_path(), error.masked())))
+            .collect();
+        if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+}
+
+/// The field `summary` of a report, or else the names of its fields.
+fn summary(report: &Value) -> String {
+    if let Some(summary) = report.get("summary").and_then(Value::as_str) {
+        return one_line(summary);
+    }
+    match report {
+        Value::Object(fields) => one_line(&fields.keys().cloned().collect::<Vec<_>>().join(", ")),
+        other => one_line(&other.to_string()),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(MAX_LINE).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
@@ -219,6 +435,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::scout::SchemaError;
     use act_workspace::Profile;
 
     #[test]
@@ -250,15 +467,17 @@ mod tests {
         .to_string()
     }
 
-    /// A report that speaks of the first line of one file.
+    fn zone(file: &str, start: u32, end: u32) -> serde_json::Value {
+        json!({"file": file, "start_line": start, "end_line": end, "risk_level": "low", "complexity": "low",
+               "dependencies": ["anything"], "invariants": [], "rationale": ""})
+    }
+
+    /// A report whose risk zones are the first line of one file.
     fn zones(path: &str, times: usize) -> String {
-        let zone = json!({
-            "file": path, "start_line": 1, "end_line": 1, "risk_level": "low", "complexity": "low",
-            "dependencies": [], "invariants": [], "rationale": ""});
         json!({
             "schema_version": "1",
             "repo_map": {"relevant_files": [], "entry_points": [], "dependency_graph": {}},
-            "risk_zones": vec![zone; times],
+            "risk_zones": vec![zone(path, 1, 1); times],
             "change_boundaries": {"safe_slices": [], "ordering_constraints": []},
             "conventions": {"naming": "", "patterns": [], "anti_patterns": []},
             "prior_art": [], "verification_tips": [], "hypotheses": []
@@ -330,7 +549,7 @@ mod tests {
             let rejected = check("scout-a", &zones("a", 1), &mut files(root.path(), most));
             assert!(rejected.unwrap_err().starts_with("too much to check"), "{most}");
         }
-        // Where it is said to be there and no more, nobody reads it.
+        // A report that names only the path needs no bytes of the file.
         assert!(check("scout-b", &blaming("a", 1), &mut files(root.path(), LOOK)).is_ok());
     }
 
@@ -339,7 +558,7 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("a"), "x").unwrap();
         let check = Grounded::new(RepoView::open(root.path(), Profile::Scout).unwrap());
-        // The only thread for blocking work is busy until it is told otherwise.
+        // The only thread for blocking work is busy until `go_on`.
         let runtime = tokio::runtime::Builder::new_current_thread().max_blocking_threads(1).build();
         runtime.unwrap().block_on(async {
             let (go_on, wait) = std::sync::mpsc::channel::<()>();
@@ -384,9 +603,8 @@ mod tests {
             slices in prop::collection::vec(paths(), 0..3),
             art in prop::collection::vec(paths(), 0..2),
         ) -> serde_json::Value {
-            let zones: Vec<_> = zones.into_iter().map(|(file, start, end)| json!({
-                "file": file, "start_line": start, "end_line": end, "risk_level": "low", "complexity": "low",
-                "dependencies": [], "invariants": [], "rationale": ""})).collect();
+            let zones: Vec<_> =
+                zones.into_iter().map(|(file, start, end)| zone(&file, start, end)).collect();
             let relevant: Vec<_> = relevant.into_iter()
                 .map(|path| json!({"path": path, "purpose": "", "relevance": "primary"})).collect();
             let art: Vec<_> = art.into_iter()
@@ -453,5 +671,157 @@ mod tests {
             });
             prop_assert!(!grounded || (true_paths && true_zones), "{report}");
         }
+    }
+
+    /// `src/a.rs` has ten lines, `cmd/x:y.go` is there and no text.
+    struct Ten;
+
+    impl InView for Ten {
+        fn has(&mut self, path: &str) -> bool {
+            ["src/a.rs", "cmd/x:y.go"].contains(&path)
+        }
+
+        fn lines(&mut self, path: &str) -> u32 {
+            if path == "src/a.rs" { 10 } else { 0 }
+        }
+    }
+
+    fn report_a(path: &str, zones: Vec<serde_json::Value>) -> ReportA {
+        let mut report: serde_json::Value = serde_json::from_str(&self::zones(path, 0)).unwrap();
+        report["repo_map"] = json!({
+            "relevant_files": [{"path": path, "purpose": "", "relevance": "primary"}],
+            "entry_points": [format!("{path}:main")], "dependency_graph": {path: [path]}});
+        report["risk_zones"] = zones.into();
+        report["change_boundaries"]["safe_slices"] = json!([
+            {"id": "s", "files": [path], "description": "", "complexity": "low", "order": 1}]);
+        report["prior_art"] = json!([{"file": path, "description": "", "relevance": ""}]);
+        ReportA::parse(&report.to_string()).unwrap()
+    }
+
+    // SCOUT-8
+    #[test]
+    fn paths_that_exist_and_ranges_inside_their_file_are_grounded() {
+        let report = report_a("src/a.rs", vec![zone("src/a.rs", 1, 10), zone("src/a.rs", 10, 10)]);
+        assert_eq!(ground_a(&report, &mut Ten), []);
+        assert_eq!(ground_a(&report_a("cmd/x:y.go", vec![]), &mut Ten), []);
+        let binary = ground_a(&report_a("cmd/x:y.go", vec![zone("cmd/x:y.go", 1, 1)]), &mut Ten);
+        assert!(binary[0].to_string().ends_with("which has 0"), "{binary:?}");
+    }
+
+    #[test]
+    fn every_place_that_names_a_missing_file_is_listed() {
+        let wrong = ground_a(&report_a("ghost.rs", vec![zone("ghost.rs", 1, 1)]), &mut Ten);
+        let fields = wrong.iter().map(|wrong| match wrong {
+            Ungrounded::NoSuchFile { field, .. } | Ungrounded::NoSuchLines { field, .. } => {
+                field.as_str()
+            }
+        });
+        assert_eq!(
+            fields.collect::<Vec<_>>(),
+            [
+                "repo_map.relevant_files[0].path",
+                "repo_map.entry_points[0]",
+                "repo_map.dependency_graph",
+                "repo_map.dependency_graph",
+                "risk_zones[0]",
+                "change_boundaries.safe_slices[0].files",
+                "prior_art[0].file",
+            ]
+        );
+        assert_eq!(wrong[4].to_string(), "risk_zones[0]: \"ghost.rs\" is not in the repository");
+    }
+
+    #[test]
+    fn ranges_outside_their_file_or_backwards_are_not_grounded() {
+        for (start, end) in [(0, 3), (9, 11), (5, 4), (11, 11)] {
+            let report = report_a("src/a.rs", vec![zone("src/a.rs", start, end)]);
+            let wrong = ground_a(&report, &mut Ten);
+            let said =
+                format!("risk_zones[0]: lines {start}-{end} are not in \"src/a.rs\", which has 10");
+            assert_eq!(wrong.iter().map(ToString::to_string).collect::<Vec<_>>(), [said]);
+        }
+    }
+
+    #[test]
+    fn the_list_is_bounded() {
+        let zones = (0..100).map(|_| zone("ghost.rs", 1, 1)).collect();
+        assert_eq!(ground_a(&report_a("src/a.rs", zones), &mut Ten).len(), MOST);
+    }
+
+    #[test]
+    fn files_that_a_failure_is_blamed_on_exist() {
+        let mut report: serde_json::Value = serde_json::from_str(&blaming("src/a.rs", 1)).unwrap();
+        report["failure_analysis"]["affected_files"] = json!(["src/a.rs", "b.rs"]);
+        let report = ReportB::parse(&report.to_string()).unwrap();
+        let wrong = ground_b(&report, &mut Ten);
+        assert_eq!(wrong.len(), 1);
+        assert_eq!(
+            wrong[0].to_string(),
+            "failure_analysis.affected_files[1]: \"b.rs\" is not in the repository"
+        );
+    }
+
+    // CAPABILITY-28
+    #[test]
+    fn a_report_fits_the_schema_of_its_scout() {
+        let schema = r#"{"type":"object","required":["files"],"additionalProperties":false,
+            "properties":{"files":{"type":"array","items":{"type":"string"}},"summary":{"type":"string"}}}"#;
+        let report = OwnReport::new(Some(schema)).unwrap();
+        assert_eq!(report.check(r#"{"files":["a"],"summary":"two\nlines"}"#).unwrap(), "two lines");
+        assert_eq!(report.check(r#"{"files":[]}"#).unwrap(), "files");
+        for (bad, says) in [("[", "no JSON"), ("{}", "files"), (r#"{"files":[1]}"#, "/files/0")] {
+            let wrong = report.check(bad).unwrap_err();
+            assert!(wrong.contains(says), "{wrong}");
+        }
+        assert!(OwnReport::new(None).unwrap().check("[1]").is_ok());
+        assert!(OwnReport::new(Some(r#"{"type":"nothing"}"#)).is_err());
+        assert!(
+            OwnReport::new(Some(r#"{"$ref":"https://example.com/x"}"#)).is_err(),
+            "nothing is fetched"
+        );
+    }
+
+    /// The error of `parse` for a report after a change.
+    fn refused<T: std::fmt::Debug>(
+        report: &str,
+        parse: fn(&str) -> Result<T, SchemaError>,
+        change: fn(&mut serde_json::Value),
+    ) -> String {
+        let mut report = serde_json::from_str(report).unwrap();
+        change(&mut report);
+        parse(&report.to_string()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn unknown_and_missing_fields_and_words_of_a_report_a_are_refused_by_name() {
+        let refused = |change| refused(&zones("a.rs", 1), ReportA::parse, change);
+        assert!(refused(|r| r["extra"] = json!(1)).contains("unknown field `extra`"));
+        assert!(refused(|r| r["risk_zones"][0]["why"] = json!("")).contains("unknown field `why`"));
+        let level = refused(|r| r["risk_zones"][0]["risk_level"] = json!("huge"));
+        assert!(level.contains("unknown variant `huge`"));
+        let order = refused(|r| {
+            let slice = json!({"id": "s", "files": [], "description": "x", "complexity": "medium"});
+            r["change_boundaries"]["safe_slices"] = json!([slice]);
+        });
+        assert!(order.contains("missing field `order`"));
+    }
+
+    #[test]
+    fn unknown_and_missing_fields_and_words_of_a_report_b_are_refused_by_name() {
+        let refused = |change| refused(&blaming("a.go", 1), ReportB::parse, change);
+        assert!(refused(|r| r["test"]["skip"] = json!([])).contains("unknown field `skip`"));
+        let system = refused(|r| r["build"]["detected_system"] = json!("bazel"));
+        assert!(system.contains("unknown variant `bazel`"));
+        let install = refused(|r| {
+            r["build"]["commands"].as_object_mut().unwrap().remove("install");
+        });
+        assert!(install.contains("missing field `install`"));
+    }
+
+    // EVENT-8
+    #[test]
+    fn the_schemas_of_the_facts_are_published() {
+        act_core::event::schema::holds::<FactsA>("scout-a-facts");
+        act_core::event::schema::holds::<FactsB>("scout-b-facts");
     }
 }

@@ -1,12 +1,12 @@
-//! Where two reports differ (pure): by field, and in lists by what an entry is about, so that another order is no
-//! difference.
+//! Compares two reports field by field. Entries of lists are matched by the file or the name they are about, so that another
+//! order is no difference.
 
 use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Listed at most.
+/// Differences that are listed.
 const MOST: usize = 500;
 
 /// One place where two reports do not say the same.
@@ -25,7 +25,7 @@ pub struct Difference {
     pub with: Value,
 }
 
-/// At most 500, and how many more there are.
+/// Returns the first 500 differences, and how many more there are.
 pub fn differences(installed: &Value, with: &Value) -> (Vec<Difference>, usize) {
     let mut found = Found::default();
     found.compare(String::new(), installed, with);
@@ -78,7 +78,7 @@ impl Found {
         }
     }
 
-    /// What is in one of them and not in the other, as often as it is.
+    /// Lists without names: entries that only one of the lists has, counted as often as they occur.
     fn without_names(&mut self, field: &str, one: &[Value], other: &[Value]) {
         let mut left: Vec<_> = other.iter().collect();
         for value in one {
@@ -93,7 +93,7 @@ impl Found {
     }
 }
 
-/// What each entry is about; none where that does not tell them apart.
+/// The name of each entry, or `None` when the names are not unique.
 fn keys(entries: &[Value]) -> Option<Vec<String>> {
     let keys: Option<Vec<_>> = entries.iter().map(key).collect();
     let keys = keys?;
@@ -101,7 +101,7 @@ fn keys(entries: &[Value]) -> Option<Vec<String>> {
     (different.len() == keys.len()).then_some(keys)
 }
 
-/// Fields that reports name their entries by; lines tell apart what lies in one file.
+/// The field by which reports name an entry, with its lines, since several entries may be about one file.
 fn key(entry: &Value) -> Option<String> {
     if let Some(text) = entry.as_str() {
         return Some(text.to_owned());

@@ -30,8 +30,7 @@ use crate::editor::{
     Aim, Answer, Editor, OrEnd, Session, TaskInput, TaskRequest, TaskResult, Tool, ToolOutput,
 };
 use crate::gate_inputs::has_tests;
-use crate::scout::query::ReportCheck;
-use crate::scout::{QueryFailure, Question, Scout};
+use crate::scout::{QueryFailure, Question, ReportCheck, Scout};
 
 /// The id of the run with this number, from 1.
 pub(super) fn run_id(number: usize) -> String {
@@ -99,7 +98,7 @@ type Real = (Arc<dyn Model>, Vec<Arc<dyn Tool>>);
 pub(super) struct Story {
     dir: tempfile::TempDir,
     turns: VecDeque<Turn>,
-    /// What happens in the repository before the turn with this index is answered.
+    /// Changes to the repository before the model answers the turn with this index.
     hooks: HashMap<usize, Hook>,
     report_b: Value,
     task: String,
@@ -211,7 +210,7 @@ impl Story {
             }],
             read_script: Box::new(|_| None),
             audit,
-            notes: Some(NotesWriter::new(NotesDir::open(&root).unwrap())),
+            notes: Some(NotesWriter::new(NotesDir::open(&root).unwrap(), Secrets::default())),
             aim: Aim::Green,
             draft: None,
             baseline: false,
@@ -230,11 +229,11 @@ impl Story {
     }
 }
 
-/// What a story left.
+/// The end of a story.
 pub(super) struct Told {
     dir: tempfile::TempDir,
     pub(super) finished: TaskResult,
-    /// Of each conversation the messages of the user role and the answers of tools, in order.
+    /// The messages of the user role and the answers of tools, in order, for each conversation.
     pub(super) conversations: Vec<Vec<Message>>,
     pub(super) runs: usize,
     pub(super) questions: Vec<Question>,

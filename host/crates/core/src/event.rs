@@ -1,0 +1,653 @@
+//! Events: typed facts about a task, and the only source of progress on a terminal, of JSON lines and of journals.
+//!
+//! Code below the command line emits [`EventKind`]s through [`Events`] and never formats or prints. Each [`Sink`] gets every
+//! event in order. `act` uses no `tracing` for this, because events are part of the interface: they have a schema
+//! (`specs/events.md`) and numbers without gaps.
+
+#[cfg(any(test, feature = "testing"))]
+pub mod schema;
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base64::Engine as _;
+use chrono::{DateTime, Utc};
+use serde::{Deserialize, Serialize};
+
+use crate::TaskState;
+use crate::verification::{ErrorType, FailReason, Status};
+
+/// One event with its number in the task.
+#[derive(Debug, Clone)]
+pub struct Event {
+    pub seq: u64,
+    pub time: DateTime<Utc>,
+    pub task_id: String,
+    pub kind: EventKind,
+}
+
+/// Receives the events of a task in order, one at a time; must not block for long.
+pub trait Sink: Send {
+    fn event(&mut self, event: &Event);
+
+    /// Returns a warning of the sink itself, for instance that its file cannot be written; each warning once. The stream
+    /// asks after each event, because a sink cannot emit into the stream that calls it.
+    fn take_warning(&mut self) -> Option<String> {
+        None
+    }
+}
+
+/// Emits events; clones share one stream.
+#[derive(Clone)]
+pub struct Events {
+    inner: Arc<Mutex<Stream>>,
+}
+
+struct Stream {
+    task_id: String,
+    seq: u64,
+    sinks: Vec<Box<dyn Sink>>,
+    /// `task_finished` was emitted; later events are dropped.
+    ended: bool,
+}
+
+impl Events {
+    /// A stream from its first event.
+    pub fn new(task_id: impl Into<String>, sinks: Vec<Box<dyn Sink>>) -> Self {
+        Self::resumed(task_id, 0, sinks)
+    }
+
+    /// Continues a stream of another process, which has numbered `emitted` events.
+    pub fn resumed(task_id: impl Into<String>, emitted: u64, sinks: Vec<Box<dyn Sink>>) -> Self {
+        let stream = Stream { task_id: task_id.into(), seq: emitted, sinks, ended: false };
+        Self { inner: Arc::new(Mutex::new(stream)) }
+    }
+
+    /// A stream without sinks.
+    pub fn silent() -> Self {
+        Self::new("", vec![])
+    }
+
+    /// Sends an event to every sink, and then the warnings of the sinks themselves. After `task_finished` only notices are
+    /// sent.
+    pub fn emit(&self, kind: EventKind) {
+        // A sink that panicked must not silence the others.
+        let mut stream = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kinds = VecDeque::from([kind]);
+        while let Some(kind) = kinds.pop_front() {
+            stream.send(kind);
+            let warnings = stream.sinks.iter_mut().filter_map(|sink| sink.take_warning());
+            kinds.extend(warnings.map(|text| notice(NoticeLevel::Warning, text)));
+        }
+    }
+
+    /// Warns the person at the terminal.
+    pub fn warn(&self, text: impl Into<String>) {
+        self.emit(notice(NoticeLevel::Warning, text.into()));
+    }
+
+    /// Informs the person at the terminal.
+    pub fn inform(&self, text: impl Into<String>) {
+        self.emit(notice(NoticeLevel::Info, text.into()));
+    }
+}
+
+fn notice(level: NoticeLevel, text: String) -> EventKind {
+    EventKind::Notice(Notice { level, text })
+}
+
+impl Stream {
+    fn send(&mut self, kind: EventKind) {
+        if self.ended && !matches!(kind, EventKind::Notice(_)) {
+            return;
+        }
+        self.ended |= matches!(kind, EventKind::TaskFinished { .. });
+        // A number for an event that programs do not get would be a gap for them.
+        if !kind.is_for_people() {
+            self.seq += 1;
+        }
+        let (seq, time, task_id) = (self.seq, crate::clock::now(), self.task_id.clone());
+        let event = Event { seq, time, task_id, kind };
+        for sink in &mut self.sinks {
+            sink.event(&event);
+        }
+    }
+}
+
+/// Version of the lines. It rises when existing fields change their meaning, not when fields or types are added.
+pub const VERSION: u32 = 1;
+
+/// One line of `act run --json` and of the journal.
+#[derive(Serialize)]
+#[cfg_attr(
+    any(test, feature = "testing"),
+    derive(schemars::JsonSchema),
+    schemars(title = "Event", rename = "Event")
+)]
+pub struct Line<'a> {
+    /// Version of this format.
+    v: u32,
+    /// From 1, without gaps.
+    seq: u64,
+    /// ISO 8601 in UTC, to the millisecond.
+    time: String,
+    task_id: &'a str,
+    #[serde(flatten)]
+    kind: &'a EventKind,
+}
+
+impl Event {
+    /// Returns the line without its line feed; `None` for events that only people see.
+    pub fn to_json(&self) -> Option<String> {
+        if self.kind.is_for_people() {
+            return None;
+        }
+        let time = crate::clock::milliseconds(self.time);
+        let Self { seq, task_id, kind, .. } = self;
+        serde_json::to_string(&Line { v: VERSION, seq: *seq, time, task_id, kind }).ok()
+    }
+}
+
+/// The milestones of a task, whose texts `specs/task-lifecycle.md` defines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Milestone {
+    Analyzing,
+    QueryingScoutA,
+    QueryingScoutB,
+    Implementing,
+    /// Attempt `number` of at most `of` begins.
+    Attempt {
+        number: u32,
+        of: u32,
+    },
+    Verifying,
+    VerificationFailed,
+    Replanning,
+}
+
+impl Milestone {
+    /// The text that users read.
+    pub fn text(self) -> String {
+        match self {
+            Self::Analyzing => "Analyzing codebase...".into(),
+            Self::QueryingScoutA => "Querying Scout A...".into(),
+            Self::QueryingScoutB => "Querying Scout B...".into(),
+            Self::Implementing => "Implementing changes...".into(),
+            Self::Attempt { number, of } => format!("Attempt {number}/{of}..."),
+            Self::Verifying => "Running verification...".into(),
+            Self::VerificationFailed => "Verification failed, debugging...".into(),
+            Self::Replanning => "Replanning...".into(),
+        }
+    }
+}
+
+impl From<Milestone> for EventKind {
+    fn from(milestone: Milestone) -> Self {
+        let attempt = match milestone {
+            Milestone::Attempt { number, .. } => Some(number),
+            _ => None,
+        };
+        Self::Milestone { text: milestone.text(), attempt }
+    }
+}
+
+/// Tokens of one model call or of a sum of them. `input` includes what came from a cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ModelUsage {
+    pub input: u64,
+    pub cached: u64,
+    pub output: u64,
+}
+
+impl std::ops::AddAssign for ModelUsage {
+    fn add_assign(&mut self, more: Self) {
+        self.input = self.input.saturating_add(more.input);
+        self.cached = self.cached.saturating_add(more.cached);
+        self.output = self.output.saturating_add(more.output);
+    }
+}
+
+/// A file of a proposal. `op` is `create`, `replace`, `delete` or `move`.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ProposedChange {
+    pub path: String,
+    pub from: Option<String>,
+    pub op: String,
+}
+
+/// Byte for byte as the files are.
+#[derive(Debug, Clone)]
+pub struct Patch(pub bytes::Bytes);
+
+#[derive(Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+struct PatchText<'a> {
+    /// A patch in git's format, with a replacement for each byte that is no UTF-8.
+    diff: std::borrow::Cow<'a, str>,
+    /// The same byte for byte, where text cannot say it.
+    diff_base64: Option<String>,
+}
+
+impl Serialize for Patch {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let diff = String::from_utf8_lossy(&self.0);
+        let lossy = matches!(diff, std::borrow::Cow::Owned(_));
+        let diff_base64 = lossy.then(|| base64::engine::general_purpose::STANDARD.encode(&self.0));
+        PatchText { diff, diff_base64 }.serialize(to)
+    }
+}
+
+#[cfg(any(test, feature = "testing"))]
+impl schemars::JsonSchema for Patch {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "Patch".into()
+    }
+
+    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+        PatchText::json_schema(generator)
+    }
+}
+
+/// Bytes that a step printed, for `--verbose`; never part of the JSON stream.
+#[derive(Debug, Clone)]
+pub struct StepOutput(pub bytes::Bytes);
+
+/// A message of act for the person at the terminal; never part of the JSON stream and of the journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Notice {
+    pub level: NoticeLevel,
+    pub text: String,
+}
+
+/// How urgent a notice is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NoticeLevel {
+    /// The notice announces the next action.
+    Info,
+    /// Something does not work or needs attention, and the command continues.
+    Warning,
+}
+
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum EventKind {
+    /// The task was accepted; `position` counts those that wait in the repository, from 1.
+    TaskQueued {
+        text: String,
+        position: Option<u32>,
+    },
+    /// Its turn has not come; told again when that changes. `holder` is the task that works, or the first that
+    /// waits, null when it is not one of this ARTIFACT_DIR; `stalled`: its process has been stopped; `works`: it has
+    /// begun.
+    Waiting {
+        repo: String,
+        holder: Option<String>,
+        position: u32,
+        stalled: bool,
+        works: bool,
+    },
+    /// `notes_dir` is the directory of act's notes, from the repository's root; null for a dry run, which writes none.
+    TaskStarted {
+        repo: String,
+        pipeline_sha256: String,
+        // Journals of 0.1.0 lack the field, so the schema does not require it.
+        #[cfg_attr(
+            any(test, feature = "testing"),
+            schemars(skip_serializing_if = "Option::is_none")
+        )]
+        notes_dir: Option<String>,
+    },
+    /// `enforced` are those of the boundaries that name paths: no tool writes anywhere else.
+    Constraints {
+        constraints: Vec<String>,
+        non_goals: Vec<String>,
+        boundaries: Vec<String>,
+        enforced: Vec<String>,
+    },
+    /// A milestone text of the specification, word for word.
+    Milestone {
+        text: String,
+        attempt: Option<u32>,
+    },
+    /// Bytes so far and in all, as far as the engine says.
+    ImagePull {
+        image: String,
+        status: String,
+        current: Option<u64>,
+        total: Option<u64>,
+    },
+    /// A component is being compiled because the cache does not hold it.
+    ComponentCompiled {
+        name: String,
+        sha256: String,
+        duration_ms: u64,
+    },
+    /// A component was let in, with what is in force for it.
+    ComponentLoaded {
+        name: String,
+        sha256: String,
+        world: String,
+        /// Of the effective grant.
+        effective_sha256: String,
+    },
+    /// A component was not let in; nothing of it has run.
+    ComponentRefused {
+        name: String,
+        sha256: String,
+        /// A stable word.
+        reason: String,
+        message: String,
+    },
+    /// What one query has used of its grants, however it ended.
+    ComponentUsed {
+        name: String,
+        sha256: String,
+        /// Names of the grants.
+        grants: Vec<String>,
+        files: u64,
+        /// Of the sorted list of files that were read, one a line.
+        files_sha256: String,
+        bytes: u64,
+        /// Entries of the root that those files lie in; none where there are more than 32.
+        parts: Vec<String>,
+        edits: u64,
+        model_calls: u64,
+        model_tokens: u64,
+        origins: Vec<String>,
+        env: Vec<String>,
+        /// Refused, all of them.
+        denials: u64,
+        /// The most that it held.
+        memory_bytes: u64,
+    },
+    ScoutStarted {
+        scout: String,
+        sha256: String,
+        attempt: u32,
+    },
+    ScoutFinished {
+        scout: String,
+        /// `ok`, `rejected` (the report does not hold) or `failed`.
+        outcome: String,
+        duration_ms: u64,
+        summary: String,
+        error: Option<String>,
+    },
+    /// A line that a component says about its progress.
+    ComponentStep {
+        name: String,
+        message: String,
+    },
+    /// A line that a component wrote to its log; `level` is `debug`, `info` or `warn`.
+    ComponentLog {
+        name: String,
+        level: String,
+        message: String,
+    },
+    ComponentDenied {
+        name: String,
+        grant: String,
+        object: String,
+    },
+    ModelRequest {
+        role: String,
+        request_id: Option<String>,
+        /// HTTP status, none when no answer came.
+        status: Option<u16>,
+        attempt: u32,
+        usage: ModelUsage,
+        duration_ms: u64,
+        /// Why it gave no turn.
+        error: Option<String>,
+    },
+    /// What the Editor thinks is wrong or decided; shown with `--verbose`.
+    Diagnosis {
+        text: String,
+    },
+    Edit {
+        path: String,
+        op: String,
+        version: u64,
+        sha256_before: Option<String>,
+        sha256_after: Option<String>,
+    },
+    EditRefused {
+        path: String,
+        op: String,
+        reason: String,
+    },
+    VerifyStarted {
+        run_id: String,
+        attempt: u32,
+    },
+    #[serde(skip)]
+    StepOutput(StepOutput),
+    #[serde(skip)]
+    Notice(Notice),
+    StepFinished {
+        run_id: String,
+        name: String,
+        exit_code: Option<i64>,
+        duration_ms: u64,
+    },
+    VerifyFinished {
+        run_id: String,
+        /// `PASS`, `FAIL` or `INFRA_ERROR`.
+        #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
+        status: Status,
+        #[cfg_attr(any(test, feature = "testing"), schemars(with = "Option<String>"))]
+        error_type: Option<ErrorType>,
+        #[cfg_attr(any(test, feature = "testing"), schemars(with = "Option<String>"))]
+        reason: Option<FailReason>,
+        /// Hash of the record of its end in the audit log; none where that could not be written.
+        audit_head: Option<String>,
+        duration_ms: u64,
+    },
+    /// What the pipeline said before the first edit; this run is no attempt.
+    Baseline {
+        run_id: Option<String>,
+        /// `PASS` or `FAIL`.
+        status: String,
+        /// The step that failed.
+        step: Option<String>,
+        /// Lines of its log that look like failures, the first ones.
+        failures: Vec<String>,
+    },
+    /// A dry run's proposal.
+    Proposed {
+        files: Vec<ProposedChange>,
+        /// The command that makes these changes; none when the proposal could not be kept.
+        apply: Option<String>,
+        #[serde(flatten)]
+        diff: Patch,
+    },
+    Replan {
+        number: u32,
+        attempt: u32,
+        strategy: String,
+        requery: Vec<String>,
+    },
+    Snapshot {
+        path: String,
+        milestone: String,
+    },
+    /// A stuck report was written; its bytes are known by their digest.
+    ReportWritten {
+        path: String,
+        sha256: String,
+    },
+    /// Always the last event of a task.
+    TaskFinished {
+        #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
+        state: TaskState,
+        exit_code: u8,
+        run_id: Option<String>,
+        reason: Option<String>,
+        summary: Option<String>,
+        report_path: Option<String>,
+        tokens: std::collections::BTreeMap<String, ModelUsage>,
+        gate_inputs_changed: Vec<String>,
+        /// How many edits each rule refused, by its word.
+        edits_refused: std::collections::BTreeMap<String, u64>,
+    },
+}
+
+impl EventKind {
+    /// Returns whether programs do not get the event: neither `--json` nor the journal has a line for it.
+    pub fn is_for_people(&self) -> bool {
+        matches!(self, Self::StepOutput(_) | Self::Notice(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<String>>>);
+
+    impl Sink for Seen {
+        fn event(&mut self, event: &Event) {
+            self.0.lock().unwrap().extend(event.to_json());
+        }
+    }
+
+    fn finished() -> EventKind {
+        EventKind::TaskFinished {
+            state: crate::TaskState::Success,
+            exit_code: 0,
+            run_id: None,
+            reason: None,
+            summary: None,
+            report_path: None,
+            tokens: Default::default(),
+            gate_inputs_changed: vec![],
+            edits_refused: Default::default(),
+        }
+    }
+
+    #[test]
+    fn numbers_have_no_gap_where_steps_print() {
+        // EVENT-1
+        let seen = Seen::default();
+        let events = Events::new("t-1", vec![Box::new(seen.clone())]);
+        events.emit(Milestone::Verifying.into());
+        events.emit(EventKind::StepOutput(StepOutput(bytes::Bytes::from_static(b"x"))));
+        events.emit(Milestone::VerificationFailed.into());
+        let seen = seen.0.lock().unwrap();
+        assert_eq!(seen.len(), 2);
+        assert!(seen[1].contains(r#""seq":2"#), "{seen:?}");
+    }
+
+    #[test]
+    fn nothing_is_told_after_the_end() {
+        // EVENT-3
+        let seen = Seen::default();
+        let events = Events::new("t-1", vec![Box::new(seen.clone())]);
+        events.emit(Milestone::Analyzing.into());
+        events.emit(finished());
+        events.emit(Milestone::Verifying.into());
+        events.emit(finished());
+        let seen = seen.0.lock().unwrap();
+        assert_eq!(seen.len(), 2);
+        assert!(seen[1].contains(r#""seq":2"#) && seen[1].contains("task_finished"), "{seen:?}");
+    }
+
+    #[derive(Clone, Default)]
+    struct Notices(Arc<Mutex<Vec<String>>>);
+
+    impl Sink for Notices {
+        fn event(&mut self, event: &Event) {
+            if let EventKind::Notice(notice) = &event.kind {
+                self.0.lock().unwrap().push(notice.text.clone());
+            }
+        }
+    }
+
+    struct Failing(Option<String>);
+
+    impl Sink for Failing {
+        fn event(&mut self, _: &Event) {}
+
+        fn take_warning(&mut self) -> Option<String> {
+            self.0.take()
+        }
+    }
+
+    #[test]
+    fn a_warning_reaches_people_even_after_the_end_and_no_program() {
+        // EVENT-1, EVENT-3
+        let (seen, notices) = (Seen::default(), Notices::default());
+        let failing = Failing(Some("the disk is full".to_owned()));
+        let sinks: [Box<dyn Sink>; 3] =
+            [Box::new(failing), Box::new(seen.clone()), Box::new(notices.clone())];
+        let events = Events::new("t-1", sinks.into());
+        events.emit(Milestone::Analyzing.into());
+        events.emit(finished());
+        events.warn("old runs cannot be removed");
+        assert_eq!(*notices.0.lock().unwrap(), ["the disk is full", "old runs cannot be removed"]);
+        assert_eq!(seen.0.lock().unwrap().len(), 2);
+    }
+
+    fn event(kind: EventKind) -> Event {
+        let time = chrono::DateTime::from_timestamp_millis(1_792_000_000_123).unwrap();
+        Event { seq: 7, time, task_id: "t-abc123".into(), kind }
+    }
+
+    #[test]
+    fn a_line_begins_with_version_number_time_and_task() {
+        // EVENT-7
+        let kind = EventKind::Milestone { text: "Analyzing codebase...".into(), attempt: None };
+        assert_eq!(
+            event(kind).to_json().unwrap(),
+            r#"{"v":1,"seq":7,"time":"2026-10-14T17:46:40.123Z","task_id":"t-abc123","type":"milestone","text":"Analyzing codebase...","attempt":null}"#
+        );
+    }
+
+    #[test]
+    fn what_steps_print_is_no_line() {
+        // EVENT-7
+        let output = StepOutput(bytes::Bytes::from_static(b"x"));
+        assert_eq!(event(EventKind::StepOutput(output)).to_json(), None);
+    }
+
+    #[test]
+    fn milestones_have_the_words_of_the_specification() {
+        // TASK-12
+        let texts = [
+            (Milestone::Analyzing, "Analyzing codebase..."),
+            (Milestone::QueryingScoutA, "Querying Scout A..."),
+            (Milestone::QueryingScoutB, "Querying Scout B..."),
+            (Milestone::Implementing, "Implementing changes..."),
+            (Milestone::Attempt { number: 3, of: 12 }, "Attempt 3/12..."),
+            (Milestone::Verifying, "Running verification..."),
+            (Milestone::VerificationFailed, "Verification failed, debugging..."),
+            (Milestone::Replanning, "Replanning..."),
+        ];
+        for (milestone, text) in texts {
+            assert_eq!(milestone.text(), text);
+        }
+    }
+
+    #[test]
+    fn only_an_attempt_carries_its_number() {
+        let attempt = |milestone: Milestone| match milestone.into() {
+            EventKind::Milestone { attempt, .. } => attempt,
+            other => panic!("not a milestone: {other:?}"),
+        };
+        assert_eq!(attempt(Milestone::Attempt { number: 7, of: 12 }), Some(7));
+        assert_eq!(attempt(Milestone::Verifying), None);
+    }
+
+    // CLI-50
+    #[test]
+    fn a_patch_that_is_no_text_is_there_byte_for_byte_as_well() {
+        let json = |bytes: &'static [u8]| serde_json::to_value(Patch(bytes.into())).unwrap();
+        assert_eq!(json(b"+a\n"), serde_json::json!({"diff": "+a\n", "diff_base64": null}));
+        let latin = serde_json::json!({"diff": "+\u{fffd}\n", "diff_base64": "K+kK"});
+        assert_eq!(json(b"+\xE9\n"), latin);
+    }
+}
