@@ -1,4 +1,4 @@
-//! `specs/events.md` and `event/kind.rs` list the same kinds with the same fields.
+//! `specs/events.md` and `event.rs` list the same kinds with the same fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,7 +47,7 @@ fn of_specification(text: &str) -> Kinds {
 
 #[test]
 fn every_event_is_specified_with_its_fields() {
-    let mut code = of_code(&read("crates/core/src/event/kind.rs"));
+    let mut code = of_code(&read("crates/core/src/event.rs"));
     let specified = of_specification(&read("../specs/events.md"));
     // Beside the patch as text, where that cannot hold it.
     code.get_mut("proposed").unwrap().insert("diff_base64".into());
