@@ -19,7 +19,7 @@ use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
 use act_model::TokenLedger;
 use act_verifier::{DockerVerifier, Downloads, Engine, ResolvedImage, VerificationConfig};
 use act_workspace::{
-    NotesDir, OpenRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
+    OpenRoot, Overlay, PathGlobs, RepoWriter, Slice, is_binary, read, tree_digest,
 };
 
 /// How much of a log the model gets at once.
