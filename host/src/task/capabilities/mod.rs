@@ -100,7 +100,7 @@ fn used(tasks: usize) -> Used {
 }
 
 /// Carries a decision out.
-fn apply(start: &Path, change: Change, events: &Events) -> Result<registry::Changed, Failure> {
+fn apply(start: &Path, change: Change, events: &Events) -> Result<(), Failure> {
     let root = act_config::find_root(start)?.map(|root| root.path);
     let artifacts = preflight::artifacts_for(root.as_deref())?;
     let state = artifacts.state().map_err(|error| {
@@ -111,9 +111,9 @@ fn apply(start: &Path, change: Change, events: &Events) -> Result<registry::Chan
     })?;
     let audit = preflight::audit(&artifacts, &preflight::store(&artifacts)?)?;
     anchoring::before(root.as_deref(), &audit)?;
-    let changed = registry::change(change, &state, root.as_deref(), &audit)?;
+    registry::change(change, &state, root.as_deref(), &audit)?;
     anchoring::after(root.as_deref(), &audit, events);
-    Ok(changed)
+    Ok(())
 }
 
 fn component_name(name: &str) -> Result<ComponentName, Failure> {

@@ -347,13 +347,6 @@ pub enum Change {
     },
 }
 
-/// An approval before and after a change.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Changed {
-    pub before: Option<Approval>,
-    pub after: Approval,
-}
-
 #[derive(Debug, thiserror::Error)]
 pub enum ChangeError {
     #[error(transparent)]
@@ -383,7 +376,7 @@ pub fn change(
     state: &Dir,
     repo: Option<&Path>,
     audit: &Audit,
-) -> Result<Changed, ChangeError> {
+) -> Result<(), ChangeError> {
     let mut file = LockedGrants::open(repo)?;
     // Edits by hand are recorded first, so that they are not taken for a part of this change.
     let found = file.grants.clone();
@@ -393,7 +386,7 @@ pub fn change(
     let approved = |name: &ComponentName| {
         found.get(name.as_str()).cloned().ok_or_else(|| ChangeError::Unknown(name.clone()))
     };
-    let changed = match change {
+    let after = match change {
         Change::Approve { name, kind, sha256, bytes, grant, narrowed, seen, repo, replaces } => {
             let before = found.get(name.as_str()).cloned();
             if before.as_ref() != seen.as_deref() {
@@ -402,7 +395,7 @@ pub fn change(
             // The bytes are stored first, so that no approval exists without them.
             ComponentStore::create(state)?.put(&bytes, &sha256)?;
             let earlier = before.as_ref().map(|before| before.sha256.clone());
-            let after = Approval {
+            Approval {
                 name,
                 kind,
                 approved_at: now,
@@ -413,8 +406,7 @@ pub fn change(
                 sha256,
                 grants: grant,
                 narrowed: *narrowed,
-            };
-            Changed { before, after }
+            }
         }
         Change::Narrow { name, sha256, grant } => {
             let before = approved(&name)?;
@@ -424,26 +416,24 @@ pub fn change(
             // The meet of both grants is never wider than the old one, whatever was asked for.
             let grants = before.grants.meet(&grant);
             let narrowed = before.narrowed.clone().and(&grants, Some(&before.grants));
-            let after = Approval { grants, narrowed, ..before.clone() };
-            Changed { before: Some(before), after }
+            Approval { grants, narrowed, ..before }
         }
         Change::Revoke { name } => {
             let before = approved(&name)?;
             if before.revoked_at.is_some() {
                 return Err(ChangeError::AlreadyRevoked(name));
             }
-            let after = Approval { revoked_at: Some(now), ..before.clone() };
-            Changed { before: Some(before), after }
+            Approval { revoked_at: Some(now), ..before }
         }
     };
-    if let Some(rival) = found.rival(&changed.after) {
-        return Err(ChangeError::Rival(rival.name.clone(), changed.after.name));
+    if let Some(rival) = found.rival(&after) {
+        return Err(ChangeError::Rival(rival.name.clone(), after.name));
     }
-    file.grants.put(changed.after.clone());
+    file.grants.put(after.clone());
     let text = file.to_text()?;
-    let record = changed.after.record(Some(world(&changed.after, state)));
+    let record = after.record(Some(world(&after, state)));
     let text_sha256 = digest(text.as_bytes());
-    match changed.after.revoked_at {
+    match after.revoked_at {
         Some(_) => audit.revoked(&record.subject, &text_sha256)?,
         None => audit.approved(&record, how, &text_sha256)?,
     };
@@ -452,7 +442,7 @@ pub fn change(
         found.with_record(file.file.as_ref(), |seen| audit.grants_not_written(&seen))?;
         return Err(error.into());
     }
-    Ok(changed)
+    Ok(())
 }
 
 /// The world of the stored bytes, or the usual world of their kind if they cannot be read.

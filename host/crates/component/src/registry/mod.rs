@@ -15,7 +15,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 pub use grants::{
-    Approval, Change, ChangeError, Changed, Grants, GrantsFile, change, directory_path, is_reserved,
+    Approval, Change, ChangeError, Grants, GrantsFile, change, directory_path, is_reserved,
 };
 pub use listing::{ComponentDocument, ComponentList, State, UsageHistory, list, usage_history};
 pub use policy::Policy;
