@@ -266,7 +266,7 @@ fn what_can_never_be_approved_is_not_to_be_approved() {
     for (more, says) in [
         (json!({"name": "scout-a"}), "a name of our own"),
         (json!({"name": "editor"}), "a name of our own"),
-        (json!({"name": "x".repeat(41)}), "so long a one"),
+        (json!({"name": "x".repeat(41)}), "not valid or too long"),
         (json!({"replaces": "nobody"}), "no built-in component `nobody`"),
     ] {
         let (act, _) = asking(without_engine().script("turns: []"), &more);

@@ -140,5 +140,5 @@ fn only_a_place_of_our_own_is_replaced_and_only_by_its_kind() {
     let (act, path) = asking(without_engine(), &json!({"replaces": "scout-b"}));
     approve(&act, &path, "probe", &[]).status(0);
     let told = act.clone().script("turns: []").act(["run", "x"]).status(1);
-    told.stderr_has("in the place of `scout-b`").stderr_has("--replaces scout-b");
+    told.stderr_has("to replace `scout-b`").stderr_has("--replaces scout-b");
 }
