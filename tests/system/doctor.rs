@@ -102,7 +102,7 @@ fn the_doctor_and_a_task_agree() {
             fs::create_dir(act.artifacts()).unwrap();
             fs::write(act.artifacts().join("runs"), "x").unwrap();
         }),
-        ("store", "no SQLite database", |act| {
+        ("store", "not an SQLite database", |act| {
             fs::create_dir_all(act.artifacts().join("state")).unwrap();
             fs::write(act.artifacts().join("state/act.db"), "garbage".repeat(1000)).unwrap();
         }),
