@@ -1,5 +1,5 @@
-//! The certificates of `ca_bundle` in `agent.yaml`. The repository chooses the path of the file, so the container gets the
-//! certificate blocks of the file and nothing else of it.
+//! The certificates of `ca_bundle` in `agent.yaml`. The repository chooses the path of the file, so the container gets
+//! the certificate blocks of the file and nothing else of it.
 
 use act_core::verification::{ErrorType, InfraError};
 use rustix::fs::{Mode, OFlags};

@@ -56,7 +56,8 @@ pub(crate) fn create_mount_points(
     }
 }
 
-/// Copies the set and returns the tree that the copy holds. Files that were removed after the set was listed are in neither.
+/// Copies the set and returns the tree that the copy holds. Files that were removed after the set was listed are in
+/// neither.
 ///
 /// # Errors
 /// A file cannot be read or written; `Interrupted` when cancelled.
@@ -97,8 +98,8 @@ pub(crate) fn copy(
     Ok(tree.finish())
 }
 
-/// Reads as many bytes as a file had when it was opened, and zeros where the file has become shorter. The digest after the
-/// run shows that it changed.
+/// Reads as many bytes as a file had when it was opened, and zeros where the file has become shorter. The digest after
+/// the run shows that it changed.
 struct Exactly {
     file: File,
     left: u64,
@@ -147,7 +148,8 @@ impl Directory {
         Ok(name)
     }
 
-    /// Creates a file. Returns `None` when the name is taken: a file system without letter case has one file for two names.
+    /// Creates a file. Returns `None` when the name is taken: a file system without letter case has one file for two
+    /// names.
     fn create(&mut self, path: &Path, mode: Mode) -> io::Result<Option<File>> {
         let name = self.enter_parent(path)?;
         let file = match act_fs::create(self.at.here(), name) {
@@ -202,7 +204,8 @@ const BLOCK: u64 = 512;
 /// Maximum depth of a git directory; git nests its directories about six levels deep.
 const MAX_DEPTH: usize = 64;
 
-/// Writes an archive in which everything belongs to `ids`. The archive is sent while it is written and is stored nowhere.
+/// Writes an archive in which everything belongs to `ids`. The archive is sent while it is written and is stored
+/// nowhere.
 pub(crate) struct Packer<W: Write> {
     archive: tar::Builder<W>,
     ids: (u32, u32),
@@ -215,8 +218,8 @@ impl<W: Write> Packer<W> {
         Self { archive: tar::Builder::new(to), ids, parents: vec![] }
     }
 
-    /// Adds an entry for the directory that the archive is unpacked in. Some engines then give it the owner `ids`, others
-    /// ignore the entry.
+    /// Adds an entry for the directory that the archive is unpacked in. Some engines then give it the owner `ids`,
+    /// others ignore the entry.
     pub(crate) fn top(&mut self) -> io::Result<()> {
         let header = self.header(EntryType::Directory, 0o755, 0, 0);
         self.append("./".as_ref(), header)
@@ -338,8 +341,8 @@ pub(crate) fn holds_at_most(directory: OwnedFd, most: u64) -> io::Result<bool> {
     }
 }
 
-/// Calls `with` for every regular file below a directory, by handle and through no link. A file that is removed meanwhile, as
-/// git's temporary files are, is skipped.
+/// Calls `with` for every regular file below a directory, by handle and through no link. A file that is removed
+/// meanwhile, as git's temporary files are, is skipped.
 fn each_file(
     directory: OwnedFd,
     with: &mut dyn FnMut(&Path, File) -> io::Result<()>,

@@ -1,5 +1,5 @@
-//! Errors of the engine and their `error_type`. The phase and the kind of answer decide, never the wording of a message,
-//! which engines change and images can choose.
+//! Errors of the engine and their `error_type`. The phase and the kind of answer decide, never the wording of a
+//! message, which engines change and images can choose.
 
 use act_core::verification::{ErrorType, InfraError};
 use bollard::errors::Error;
@@ -143,8 +143,8 @@ fn fault(error: &Error) -> Fault {
     }
 }
 
-/// Returns the message of the engine, or that of the innermost cause: the client's own, such as "client error (Connect)", does
-/// not help.
+/// Returns the message of the engine, or that of the innermost cause: the client's own, such as "client error
+/// (Connect)", does not help.
 fn describe(error: &Error) -> String {
     const LONGEST: usize = 2_000;
     let text = match error {

@@ -1,8 +1,8 @@
 //! One verification in a container, from top to bottom: `verify` records the run and executes it, `execute` starts the
 //! container, runs the steps and compares the tree, and `finish` writes the manifest.
 //!
-//! The audit log records each run before its first step and before its manifest is written. Whatever a run leaves behind
-//! is cleaned or removed.
+//! The audit log records each run before its first step and before its manifest is written. Whatever a run leaves
+//! behind is cleaned or removed.
 
 use crate::container::Container;
 use crate::engine::{Engine, owner_labels};
@@ -240,8 +240,8 @@ impl<'a> Run<'a> {
         Some(self.finish(verdict).await)
     }
 
-    /// Starts the container, runs the steps and compares the tree. Returns `None` when cancelled. No container is left when
-    /// this returns, unless `container_left` is set.
+    /// Starts the container, runs the steps and compares the tree. Returns `None` when cancelled. No container is left
+    /// when this returns, unless `container_left` is set.
     async fn execute(&mut self) -> Result<Option<Verdict>, InfraError> {
         let DockerVerifier { repo, config, .. } = self.verifier;
         let include = PathGlobs::new(&config.pipeline.include).map_err(|error| {
@@ -306,8 +306,8 @@ impl<'a> Run<'a> {
 
     /// Prepares the workspace and starts the container over it; returns `None` when cancelled.
     ///
-    /// An engine that turns out to be remote gets the tree as an archive instead. Where the engine cannot mount an overlay
-    /// that `agent.yaml` does not ask for by name, the tree is copied instead.
+    /// An engine that turns out to be remote gets the tree as an archive instead. Where the engine cannot mount an
+    /// overlay that `agent.yaml` does not ask for by name, the tree is copied instead.
     async fn start(
         &mut self,
         include: &Arc<PathGlobs>,
@@ -476,8 +476,8 @@ impl<'a> Run<'a> {
         self.warn(WarningCode::ArtifactsIncomplete, message);
     }
 
-    /// Cleans the directory of the run and the cache. Nothing is cleaned while a container may still write there; retention
-    /// removes the directory later.
+    /// Cleans the directory of the run and the cache. Nothing is cleaned while a container may still write there;
+    /// retention removes the directory later.
     async fn clean(&mut self) {
         if self.container_left {
             return;
@@ -512,8 +512,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Makes the caller the owner of everything that root wrote into the directory of the run and the cache. A container
-    /// does so, because a caller who is not root may not.
+    /// Makes the caller the owner of everything that root wrote into the directory of the run and the cache. A
+    /// container does so, because a caller who is not root may not.
     async fn reclaim(&self) -> Result<(), InfraError> {
         let DockerVerifier { engine, image, audit, config, .. } = self.verifier;
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
@@ -607,8 +607,8 @@ impl<'a> Run<'a> {
         self.write_record(record).await.map(drop)
     }
 
-    /// Records the end of the run with the digest of its manifest, so that the manifest cannot be changed unnoticed. Returns
-    /// the hash of the record, which is the last field of the manifest.
+    /// Records the end of the run with the digest of its manifest, so that the manifest cannot be changed unnoticed.
+    /// Returns the hash of the record, which is the last field of the manifest.
     async fn record_end(&self, verdict: &Verdict) -> Result<String, InfraError> {
         let manifest = &self.manifest;
         let steps = steps_digest(&manifest.commands_executed);

@@ -40,8 +40,8 @@ pub(crate) const WORK: Duration = Duration::from_secs(110);
 const POLL_PAUSE: Duration = Duration::from_millis(20);
 /// How long a container may be in a state that only its engine has a name for.
 const SETTLE_LIMIT: Duration = Duration::from_secs(5);
-/// Time limit, in seconds, that the client library gets. It is longer than any limit of [`Engine::call`], and streams such
-/// as the output of a step have none.
+/// Time limit, in seconds, that the client library gets. It is longer than any limit of [`Engine::call`], and streams
+/// such as the output of a step have none.
 const CLIENT_LIMIT: u64 = 24 * 60 * 60;
 
 const PODMAN: &str = "podman";
@@ -69,8 +69,8 @@ impl Engine {
     /// socket that exists.
     ///
     /// # Errors
-    /// No engine answers at that address, or the address is of a kind that is not supported. The error names the address
-    /// and a remedy.
+    /// No engine answers at that address, or the address is of a kind that is not supported. The error names the
+    /// address and a remedy.
     pub async fn connect() -> Result<Self, EngineUnavailable> {
         Self::connect_with(|name| std::env::var(name).ok()).await
     }
@@ -261,8 +261,8 @@ impl Engine {
         pieces.map(move |piece| piece.map_err(|error| EngineError::new(phase, &error))).boxed()
     }
 
-    /// Waits until a started container ends, and returns whether its exit code is 0. A container that runs too long counts as
-    /// failed. The state is not polled, because Podman has states that the client cannot parse.
+    /// Waits until a started container ends, and returns whether its exit code is 0. A container that runs too long
+    /// counts as failed. The state is not polled, because Podman has states that the client cannot parse.
     pub(crate) async fn wait_for_success(&self, container: &str) -> Result<bool, EngineError> {
         let ended = async {
             let wait = self.docker.wait_container(container, None::<WaitContainerOptions>);
@@ -649,9 +649,9 @@ pub(crate) fn owner_labels(owner: Process, run_id: &str, deadline: i64) -> HashM
     ])
 }
 
-/// Returns whether the process that a container belongs to is dead. Another machine or another PID namespace may use the
-/// same engine, and a system may hide the processes of other users; where the process cannot be looked up, the deadline
-/// decides alone.
+/// Returns whether the process that a container belongs to is dead. Another machine or another PID namespace may use
+/// the same engine, and a system may hide the processes of other users; where the process cannot be looked up, the
+/// deadline decides alone.
 fn is_orphan(
     labels: &HashMap<String, String>,
     (this, uid): (&Process, Uid),

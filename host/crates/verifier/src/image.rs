@@ -1,5 +1,5 @@
-//! Images: the one that `agent.yaml` names, which is pulled when the engine lacks it; the one that a run was recorded with;
-//! and one that is imported from an archive.
+//! Images: the one that `agent.yaml` names, which is pulled when the engine lacks it; the one that a run was recorded
+//! with; and one that is imported from an archive.
 
 use crate::docker_error::{EngineError, Fault, Phase};
 use crate::engine::{Engine, QUICK, WORK};
@@ -87,8 +87,8 @@ impl Engine {
         Ok(self.inspect_image(image).await?.map(|found| resolved(image, found)))
     }
 
-    /// Finds an image by its recorded id, then by its digest, and pulls it by digest if the engine lacks it. Returns `None`
-    /// when cancelled.
+    /// Finds an image by its recorded id, then by its digest, and pulls it by digest if the engine lacks it. Returns
+    /// `None` when cancelled.
     ///
     /// # Errors
     /// The engine does not answer.
@@ -101,8 +101,8 @@ impl Engine {
         cancel.run_until_cancelled(self.find_recorded(recorded, events)).await.transpose()
     }
 
-    /// Imports the tar archive of a root file system as `NAME:TAG`. An existing image of that name is left as it is, so the tag
-    /// should identify the content.
+    /// Imports the tar archive of a root file system as `NAME:TAG`. An existing image of that name is left as it is, so
+    /// the tag should identify the content.
     ///
     /// # Errors
     /// The engine fails or refuses the archive.
@@ -266,8 +266,8 @@ fn is_reference(image: &str) -> bool {
     image.len() <= LONGEST && image.chars().all(allowed) && image.split('/').all(plain)
 }
 
-/// Splits a reference into its name and its tag or digest. The tag is `latest` by default, because an engine pulls all tags
-/// when none is given.
+/// Splits a reference into its name and its tag or digest. The tag is `latest` by default, because an engine pulls all
+/// tags when none is given.
 fn split_reference(image: &str) -> (&str, &str) {
     if let Some(parts) = image.split_once('@') {
         return parts;
@@ -289,8 +289,8 @@ struct Progress {
 }
 
 impl Progress {
-    /// Takes a message of the engine. Returns the status and the bytes for an event, or `None` when less than one percent
-    /// has changed.
+    /// Takes a message of the engine. Returns the status and the bytes for an event, or `None` when less than one
+    /// percent has changed.
     fn take(&mut self, info: CreateImageInfo) -> Option<(String, Option<u64>, Option<u64>)> {
         let status: String = info.status?.chars().take(200).collect();
         // A message about the whole image has no progress.
@@ -318,8 +318,8 @@ impl Progress {
 }
 
 impl RecordedImage<'_> {
-    /// Returns the references by id and digest, and the one to pull the image by. Returns `None` when the log holds something
-    /// else than digests, because they become part of the path of a request.
+    /// Returns the references by id and digest, and the one to pull the image by. Returns `None` when the log holds
+    /// something else than digests, because they become part of the path of a request.
     fn references(&self) -> Option<(Vec<String>, String)> {
         let is_digest =
             |text: &str| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());

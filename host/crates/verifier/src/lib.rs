@@ -1,8 +1,8 @@
 //! Verifies a working tree: runs the steps of `agent.yaml` in a fresh container that cannot change the repository.
 //!
-//! The crate promises that every run has a container of its own, which is removed however the run ends; that the steps see
-//! the tree whose digest is in the manifest; that trouble with the machine is never reported as a failure of the tree; and
-//! that a run which cannot be recorded in the audit log proves nothing.
+//! The crate promises that every run has a container of its own, which is removed however the run ends; that the steps
+//! see the tree whose digest is in the manifest; that trouble with the machine is never reported as a failure of the
+//! tree; and that a run which cannot be recorded in the audit log proves nothing.
 //!
 //! - [`DockerVerifier`] implements [`Verifier`](act_core::verification::Verifier): one call is one run.
 //! - [`VerificationConfig`] is the part of `agent.yaml` that a run uses, as it was when the task started.
@@ -19,12 +19,12 @@
 //! # }
 //! ```
 //!
-//! The program's own crate is the only user; the agent knows a `Verifier`. No other crate names `bollard`, the client of the
-//! engine.
+//! The program's own crate is the only user; the agent knows a `Verifier`. No other crate names `bollard`, the client
+//! of the engine.
 //!
-//! `docker_verifier` holds the course of a run. It uses `workspace` for what the steps see, `container` for the container,
-//! `steps` for the commands in it, and `pipeline` for the verdict. `remote_engine` replaces mounts by archives for an engine on
-//! another machine.
+//! `docker_verifier` holds the course of a run. It uses `workspace` for what the steps see, `container` for the
+//! container, `steps` for the commands in it, and `pipeline` for the verdict. `remote_engine` replaces mounts by
+//! archives for an engine on another machine.
 
 mod ca_bundle;
 mod container;

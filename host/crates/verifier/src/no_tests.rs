@@ -1,7 +1,7 @@
 //! Recognises a step that passed without running a test, by the output of the common test runners.
 
-/// A test runner, with the lines that it prints when it ran no test and when it ran one. Tests that were only collected,
-/// compiled, skipped or listed did not run.
+/// A test runner, with the lines that it prints when it ran no test and when it ran one. Tests that were only
+/// collected, compiled, skipped or listed did not run.
 struct Runner {
     name: &'static str,
     none: fn(&str) -> bool,
@@ -134,8 +134,8 @@ fn has_number(line: &str, before: &str, after: &str) -> bool {
     number.parse::<u64>().is_ok_and(|number| number > 0) && rest.starts_with(after)
 }
 
-/// Returns the name of a runner that ran no test, unless another one ran some. `output` must be the whole output. The calls
-/// of `go test` are found in `command`, and in the output of make and `set -x`.
+/// Returns the name of a runner that ran no test, unless another one ran some. `output` must be the whole output. The
+/// calls of `go test` are found in `command`, and in the output of make and `set -x`.
 pub(crate) fn no_tests_ran(command: &str, output: &str) -> Option<&'static str> {
     let output = without_colours(output);
     let lines = || output.lines().map(str::trim_end);

@@ -28,7 +28,8 @@ pub(crate) struct Kills {
 }
 
 impl OomWatch {
-    /// Begins to listen. The engine replays earlier events, so no event of a container that is not yet started is missed.
+    /// Begins to listen. The engine replays earlier events, so no event of a container that is not yet started is
+    /// missed.
     pub(crate) fn new(engine: &Engine, container: &str) -> Self {
         let mut stream = engine.oom_events(container);
         let (sender, events) = watch::channel(0);
@@ -72,7 +73,8 @@ impl OomWatch {
 }
 
 impl Kills {
-    /// Returns whether there was no kill. Then a container whose flag is set later got its first kill after this moment.
+    /// Returns whether there was no kill. Then a container whose flag is set later got its first kill after this
+    /// moment.
     pub(crate) fn none(self) -> bool {
         self.events == 0 && self.counted.unwrap_or(0) == 0
     }
@@ -89,8 +91,8 @@ pub(crate) struct KillCounter {
 }
 
 impl KillCounter {
-    /// Finds the cgroup of the process `pid`, in the file system below `root`. Returns `None` when the cgroup is not visible,
-    /// as in a container, and when its name lacks the container's id: then the pid belongs to another process.
+    /// Finds the cgroup of the process `pid`, in the file system below `root`. Returns `None` when the cgroup is not
+    /// visible, as in a container, and when its name lacks the container's id: then the pid belongs to another process.
     pub(crate) fn find(root: &Path, pid: u32, container_id: &str) -> Option<Self> {
         let groups = read(&root.join(format!("proc/{pid}/cgroup")))?;
         let top = root.join("sys/fs/cgroup");

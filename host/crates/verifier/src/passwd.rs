@@ -16,8 +16,8 @@ pub(crate) const PASSWD: &str = "/etc/passwd";
 /// Maximum size of the image's file in bytes. A larger one is neither read nor replaced.
 const MAX_PASSWD: usize = 1024 * 1024;
 
-/// Returns the image's `/etc/passwd`, empty if it has none, or `None` when it is too large or not a regular file. A container
-/// called `name` is created to read it, once for each image.
+/// Returns the image's `/etc/passwd`, empty if it has none, or `None` when it is too large or not a regular file. A
+/// container called `name` is created to read it, once for each image.
 ///
 /// # Errors
 /// `container_creation` when the image has no shell, else trouble with the engine.
@@ -77,7 +77,8 @@ async fn read(engine: &Engine, container: &str) -> Result<Option<Vec<u8>>, Engin
     Ok(single_file(&bytes))
 }
 
-/// Returns the content of an archive that holds one regular file. The image chooses these bytes, so nothing is unpacked.
+/// Returns the content of an archive that holds one regular file. The image chooses these bytes, so nothing is
+/// unpacked.
 fn single_file(archive: &[u8]) -> Option<Vec<u8>> {
     let limit = MAX_PASSWD as u64;
     let mut archive = tar::Archive::new(archive);

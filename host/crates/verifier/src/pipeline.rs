@@ -32,8 +32,8 @@ impl VerificationConfig {
 
 /// Runs single steps. The container of a run is one implementation, the script of a test another.
 pub(crate) trait StepRunner: Send {
-    /// Runs a step, whose `number` counts from 1, and returns its record with its [verdict](judge). Returns `None` when the
-    /// run was cancelled.
+    /// Runs a step, whose `number` counts from 1, and returns its record with its [verdict](judge). Returns `None` when
+    /// the run was cancelled.
     fn run<'a>(
         &'a mut self,
         number: usize,
@@ -61,8 +61,8 @@ pub(crate) async fn run_steps(
     Some(Verdict::Pass)
 }
 
-/// Returns the verdict of one step. `trouble` is what the machine failed with while the step ran. A warning about memory is
-/// appended to `warnings`.
+/// Returns the verdict of one step. `trouble` is what the machine failed with while the step ran. A warning about
+/// memory is appended to `warnings`.
 pub(crate) fn judge(
     pipeline: &Pipeline,
     command: &CommandExecuted,
@@ -132,7 +132,8 @@ mod tests {
     use act_core::verification::SourceWrite;
     use futures_util::FutureExt;
 
-    /// How a step ends: its exit code, or `None` when its time is up, and whether the kernel killed a process for memory.
+    /// How a step ends: its exit code, or `None` when its time is up, and whether the kernel killed a process for
+    /// memory.
     type End = (Option<i64>, bool);
 
     struct Script {

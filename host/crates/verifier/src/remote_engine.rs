@@ -48,8 +48,8 @@ impl FileSharing {
     pub(crate) fn new(host: &str, podman: bool, hostname: Option<&str>) -> Self {
         let known = |shares: bool| Self { known: OnceLock::from(shares), assumed: false };
         if host.starts_with("unix://") {
-            // Podman creates a directory where the source of a mount is missing, so it is never probed. Outside Linux every
-            // engine runs in a virtual machine, which mounts our directories.
+            // Podman creates a directory where the source of a mount is missing, so it is never probed. Outside Linux
+            // every engine runs in a virtual machine, which mounts our directories.
             let remote =
                 podman && cfg!(target_os = "linux") && hostname != Some(&process::hostname());
             return if remote { known(false) } else { Self { assumed: true, ..Self::default() } };
@@ -80,8 +80,8 @@ impl Engine {
         self.sharing.so_far() == Some(true)
     }
 
-    /// Returns whether the engine mounts directories of this machine. An engine for which that is not known is probed once,
-    /// with a file of `run`, whose path exists on no other machine.
+    /// Returns whether the engine mounts directories of this machine. An engine for which that is not known is probed
+    /// once, with a file of `run`, whose path exists on no other machine.
     ///
     /// # Errors
     /// The engine does not answer.
@@ -96,8 +96,8 @@ impl Engine {
         }
     }
 
-    /// Returns whether the engine was assumed to mount directories of this machine and does not. Call this when the engine
-    /// could not create a container.
+    /// Returns whether the engine was assumed to mount directories of this machine and does not. Call this when the
+    /// engine could not create a container.
     ///
     /// # Errors
     /// The engine does not answer.
@@ -135,16 +135,16 @@ impl Engine {
     }
 }
 
-/// Maximum size of a git directory that is sent, in bytes. It bounds the time and the disk; a git directory is streamed and
-/// takes little memory.
+/// Maximum size of a git directory that is sent, in bytes. It bounds the time and the disk; a git directory is streamed
+/// and takes little memory.
 const MAX_GIT: u64 = 4 << 30;
 
-/// Sends the tree to the engine and lists what the container mounts. Returns `None` when cancelled; the volumes are removed
-/// then.
+/// Sends the tree to the engine and lists what the container mounts. Returns `None` when cancelled; the volumes are
+/// removed then.
 ///
 /// # Errors
-/// `container_creation` when the view is impossible on this engine or the git directory is too large, else trouble with the
-/// files or the engine.
+/// `container_creation` when the view is impossible on this engine or the git directory is too large, else trouble with
+/// the files or the engine.
 pub(crate) async fn prepare(
     verifier: &DockerVerifier,
     run: &Arc<RunDir>,
@@ -233,7 +233,8 @@ fn git_directory(repo: &Path, git: &GitPlace) -> Option<PathBuf> {
     }
 }
 
-/// Refuses a git directory that is too large. Steps without the history would verify something else than on this machine.
+/// Refuses a git directory that is too large. Steps without the history would verify something else than on this
+/// machine.
 fn require_sendable(git: &Path, most: u64) -> Result<(), InfraError> {
     let within = open(git).and_then(|directory| holds_at_most(directory, most));
     if within.map_err(|error| InfraError::from_io("measure the git directory", &error))? {
@@ -343,8 +344,8 @@ impl VolumeStore {
         .await
     }
 
-    /// Returns the mounts of the steps' container, at the same paths as on an engine of this machine. `git` are the paths
-    /// of the git directory.
+    /// Returns the mounts of the steps' container, at the same paths as on an engine of this machine. `git` are the
+    /// paths of the git directory.
     fn mounts(&self, view: View, git: &[String]) -> Vec<Mount> {
         let name = |end: &str| format!("{}-{end}", self.name);
         let mut mounts = vec![artifacts_tmpfs(), volume(&name("tree"), WORKSPACE, true)];

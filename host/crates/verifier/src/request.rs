@@ -1,5 +1,5 @@
-//! The request for a container, closed by default, and the environment of the steps. Both are plain data that a test can
-//! read.
+//! The request for a container, closed by default, and the environment of the steps. Both are plain data that a test
+//! can read.
 
 use crate::image::ResolvedImage;
 use act_config::Limits;
@@ -128,8 +128,8 @@ impl ContainerRequest {
     }
 }
 
-/// Returns the shell script of PID 1, which sleeps. Test scripts that kill every `sleep`, or every process that they may
-/// signal, do not end it; only SIGKILL does.
+/// Returns the shell script of PID 1, which sleeps. Test scripts that kill every `sleep`, or every process that they
+/// may signal, do not end it; only SIGKILL does.
 fn keepalive(seconds: u64) -> String {
     const SLICE: u64 = 15;
     let slices = seconds.div_ceil(SLICE);
@@ -139,8 +139,8 @@ fn keepalive(seconds: u64) -> String {
     )
 }
 
-/// Mounts a small tmpfs at `/artifacts`. The directories in it are mount points, which the steps cannot move away, even as
-/// root.
+/// Mounts a small tmpfs at `/artifacts`. The directories in it are mount points, which the steps cannot move away, even
+/// as root.
 pub(crate) fn artifacts_tmpfs() -> Mount {
     Mount {
         typ: Some(MountType::TMPFS),

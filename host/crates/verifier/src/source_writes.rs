@@ -1,9 +1,9 @@
-//! Finds what a step wrote to the source. Every view protects the repository itself; this module finds the step that would
-//! have changed it, such as a test that rewrites its snapshots or an installer that edits a lock file.
+//! Finds what a step wrote to the source. Every view protects the repository itself; this module finds the step that
+//! would have changed it, such as a test that rewrites its snapshots or an installer that edits a lock file.
 //!
-//! On an engine of this machine the view is read while its container lives, so everything is opened by handle and through
-//! no link, and nothing is changed, not even a mode. A remote engine sends the view as an archive, of which only digests
-//! are stored.
+//! On an engine of this machine the view is read while its container lives, so everything is opened by handle and
+//! through no link, and nothing is changed, not even a mode. A remote engine sends the view as an archive, of which
+//! only digests are stored.
 
 use act_core::verification::{SourceWrite, Warning, WarningCode};
 use act_fs::{Entry, READ, Sha256, Walk};
@@ -31,8 +31,8 @@ const MAX_DEPTH: usize = 128;
 const MAX_PATH: usize = 4096;
 /// Maximum number of entries in the archive of a view. No tree that could be copied has more.
 const MAX_ARCHIVE_ENTRIES: usize = 4_000_000;
-/// Maximum size of the paths that hard links of an archive may refer to, in bytes. A link to another path is reported as a
-/// change.
+/// Maximum size of the paths that hard links of an archive may refer to, in bytes. A link to another path is reported
+/// as a change.
 const MAX_LINKED_PATHS: usize = 64 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -548,8 +548,8 @@ fn as_path(bytes: &[u8]) -> &Path {
     Path::new(OsStr::from_bytes(bytes))
 }
 
-/// Directories that builds and tests create beside the source, whether or not `.gitignore` names them. A `*` at the front
-/// stands for any beginning.
+/// Directories that builds and tests create beside the source, whether or not `.gitignore` names them. A `*` at the
+/// front stands for any beginning.
 const PRODUCT_DIRECTORIES: [&str; 37] = [
     "node_modules",
     "target",

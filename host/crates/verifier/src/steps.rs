@@ -200,8 +200,8 @@ impl ContainerSteps<'_> {
         Ok(())
     }
 
-    /// Waits for the exit code. The output also ends when the engine dies or the container is removed, so the engine must
-    /// report that the exec has ended and that the container still runs.
+    /// Waits for the exit code. The output also ends when the engine dies or the container is removed, so the engine
+    /// must report that the exec has ended and that the container still runs.
     async fn exit_code(&self, exec: &str, step: &Step) -> Result<i64, InfraError> {
         let mut pause = FIRST_PAUSE;
         loop {
@@ -258,7 +258,8 @@ impl ContainerSteps<'_> {
     }
 
     /// Finds out whether memory, a full disk or the end of the container is behind the failure of a step, and returns
-    /// whether the kernel killed a process for memory. This may kill the container, because a failed step is the last one.
+    /// whether the kernel killed a process for memory. This may kill the container, because a failed step is the last
+    /// one.
     async fn explain(
         &mut self,
         step: &Step,
@@ -286,8 +287,8 @@ impl ContainerSteps<'_> {
             }
         }
         if killed.is_none() && before.none() {
-            // The flag is about the whole container, so it counts only if no earlier step had a kill. The engine sets it when
-            // the container stops.
+            // The flag is about the whole container, so it counts only if no earlier step had a kill. The engine sets
+            // it when the container stops.
             if let Err(error) = self.container.kill().await {
                 return (Err(error.into()), false);
             }

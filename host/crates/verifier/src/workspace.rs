@@ -53,8 +53,8 @@ impl Workspace {
     /// Prepares the view on this machine and lists what the container mounts.
     ///
     /// # Errors
-    /// `container_creation` when the view is impossible for this repository, else trouble with the files. A cancelled call
-    /// fails as well.
+    /// `container_creation` when the view is impossible for this repository, else trouble with the files. A cancelled
+    /// call fails as well.
     pub(crate) fn local(
         verifier: &DockerVerifier,
         run: &RunDir,
@@ -147,8 +147,8 @@ impl Workspace {
         Ok(workspace)
     }
 
-    /// Adds a read-only file at an absolute path of the container: a mount, or a file that is written into a container of a
-    /// remote engine.
+    /// Adds a read-only file at an absolute path of the container: a mount, or a file that is written into a container
+    /// of a remote engine.
     ///
     /// # Errors
     /// The file cannot be written into the directory of the run.
@@ -276,8 +276,8 @@ pub(crate) fn git_warning(git: &GitPlace) -> Option<Warning> {
     })
 }
 
-/// Explains why only a copy is possible: sources on another file system count for the digest of the tree, but a mount of
-/// the repository does not show them.
+/// Explains why only a copy is possible: sources on another file system count for the digest of the tree, but a mount
+/// of the repository does not show them.
 fn sources_on_other_file_system(set: &CopySet, special: &SpecialFiles) -> Option<String> {
     let holds = |mount: &&PathBuf| set.entries.iter().any(|entry| entry.path.starts_with(mount));
     let mount = special.mounts.iter().find(holds)?;
@@ -417,8 +417,8 @@ pub(crate) fn overlay_obstacle(run: &Path, local_engine: bool) -> Option<String>
     }
 }
 
-/// Requests the volume of an overlay whose layers are `lower`, `upper` and `work` in `layers`. The option `userxattr` lets a
-/// user without root read the upper layer.
+/// Requests the volume of an overlay whose layers are `lower`, `upper` and `work` in `layers`. The option `userxattr`
+/// lets a user without root read the upper layer.
 fn overlay_volume(
     name: &str,
     layers: &Path,
