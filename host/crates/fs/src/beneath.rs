@@ -44,6 +44,7 @@ impl Root {
         Ok(Self::new(rustix::fs::open(path, flags, Mode::empty())?))
     }
 
+    /// Takes over an open directory.
     pub fn new(fd: OwnedFd) -> Self {
         Self { fd: Arc::new(fd), openat2: cfg!(target_os = "linux") }
     }

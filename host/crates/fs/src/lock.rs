@@ -12,6 +12,7 @@ const FIRST_PAUSE: Duration = Duration::from_micros(200);
 /// Longest pause between two tries, so that a waiting process costs little and is still prompt.
 const LONGEST_PAUSE: Duration = Duration::from_millis(3);
 
+/// The kind of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Held by any number of handles at once, while none holds it exclusively.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Import, Language, Outline, Symbol, SymbolKind};
 
+/// The numbers and imports of an outline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Brief {
     pub language: Language,

@@ -44,6 +44,7 @@ impl Key {
     }
 }
 
+/// The cache of outlines.
 pub struct Index {
     path: PathBuf,
     state: Mutex<State>,

@@ -3,6 +3,7 @@
 use act_reports::source::{PARSED, extension, language};
 use serde::{Deserialize, Serialize};
 
+/// The languages that have a parser.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Language {
@@ -46,6 +47,7 @@ impl Language {
         }
     }
 
+    /// Returns the name of the language in answers to components.
     pub fn word(self) -> &'static str {
         match self {
             Self::C => "c",

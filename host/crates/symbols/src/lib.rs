@@ -45,6 +45,7 @@ pub enum SymbolKind {
 }
 
 impl SymbolKind {
+    /// Returns the word in answers to components.
     pub fn word(self) -> &'static str {
         match self {
             Self::Function => "function",
@@ -80,6 +81,7 @@ pub struct Import {
     pub names: Vec<String>,
 }
 
+/// The definitions and imports of one file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
     pub language: Language,

@@ -44,6 +44,7 @@ pub struct CopySet {
     pub entries: Vec<CopyEntry>,
 }
 
+/// A file or link of a [`CopySet`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyEntry {
     /// Relative to the root. The path need not be UTF-8.
@@ -64,6 +65,7 @@ pub struct Tree {
     pub files: Vec<TreeFile>,
 }
 
+/// A file or link of a [`Tree`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeFile {
     pub path: PathBuf,
@@ -82,6 +84,7 @@ pub struct TreeBuilder {
 }
 
 impl TreeBuilder {
+    /// Adds a link.
     pub fn link(&mut self, entry: &CopyEntry, target: &OsStr) {
         let size = target.len() as u64;
         self.add(entry, "120000", hex(&Sha256::digest(target.as_bytes())), size);
@@ -123,11 +126,13 @@ impl TreeBuilder {
         self.files.push(TreeFile { path: entry.path.clone(), mode, sha256, size });
     }
 
+    /// Returns the tree of the entries that were added.
     pub fn finish(self) -> Tree {
         Tree { digest: hex(&self.whole.finalize()), files: self.files }
     }
 }
 
+/// Why a set of files cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CopyError {
     #[error("more than {MAX_FILES} files; add ignored directories to .gitignore")]

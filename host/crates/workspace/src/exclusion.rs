@@ -25,6 +25,7 @@ pub enum Rule {
 }
 
 impl Rule {
+    /// Returns the word for the audit log.
     pub fn word(self) -> &'static str {
         match self {
             Self::Secret => "secret",

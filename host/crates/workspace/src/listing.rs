@@ -36,6 +36,7 @@ const MAX_LOOKED_AT: usize = 50_000;
 /// Maximum number of paths that one call may name.
 const MAX_UNDER: usize = 256;
 
+/// One entry of an answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     pub path: String,
@@ -44,6 +45,7 @@ pub struct Entry {
     pub size: u64,
 }
 
+/// One page of entries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Entries {
     pub items: Vec<Entry>,
@@ -61,6 +63,7 @@ pub struct Selection {
     pub kinds: Vec<Kind>,
 }
 
+/// Why a selection cannot be listed or searched.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SelectionError {
     #[error(transparent)]
@@ -321,7 +324,7 @@ impl<'v> SelectionWalk<'v> {
     pub(super) fn stat(&self, item: &Item) -> Result<Stat, Errno> {
         match (&item.seen, self.walk.as_ref().and_then(TreeWalk::dir)) {
             (Some(seen), _) => Ok(seen.stat),
-            (None, Some(_)) if self.view.is_laid(&item.path) => {
+            (None, Some(_)) if self.view.is_in_overlay(&item.path) => {
                 self.view.resolve("", &item.path, Last::Link).map(|seen| seen.stat).map_err(gone)
             }
             (None, Some(dir)) => {
@@ -336,7 +339,7 @@ impl<'v> SelectionWalk<'v> {
     pub(super) fn open(&self, item: Item) -> Result<(OwnedFd, Stat), Errno> {
         match (item.seen, self.walk.as_ref().and_then(TreeWalk::dir)) {
             (Some(seen), _) => Ok((seen.fd, seen.stat)),
-            (None, Some(_)) if self.view.is_laid(&item.path) => {
+            (None, Some(_)) if self.view.is_in_overlay(&item.path) => {
                 regular(self.view.resolve("", &item.path, Last::Link).map_err(gone)?.fd)
             }
             (None, Some(dir)) => {
@@ -458,8 +461,8 @@ impl<'a> TreeWalk<'a> {
             return Err(Errno::NAMETOOLONG);
         }
         let Some(frame) = self.frames.last() else { return Ok(false) };
-        let laid = is_laid(self.overlay, &found.path);
-        let opened = match laid {
+        let in_overlay = is_in_overlay(self.overlay, &found.path);
+        let opened = match in_overlay {
             // Such a directory is listed from the overlay, so any handle does.
             true => frame.fd.try_clone().map_err(|_| Errno::MFILE),
             false => rustix::fs::openat(&frame.fd, found.name(), DIRECTORY, Mode::empty()),
@@ -469,7 +472,7 @@ impl<'a> TreeWalk<'a> {
             Err(Errno::NOENT | Errno::LOOP | Errno::NOTDIR) => return Ok(false),
             Err(errno) => return Err(errno),
         };
-        let own = (!laid).then(|| fd.as_fd());
+        let own = (!in_overlay).then(|| fd.as_fd());
         let rules = self.ignores.inside(&frame.rules, &found.path, own);
         self.push(found.path.clone(), fd, rules)?;
         Ok(true)
@@ -500,11 +503,11 @@ fn scan_over(
 ) -> Result<Scan, Errno> {
     let over = overlay.zip(std::str::from_utf8(path).ok());
     let over = over.map_or_else(OverlayNames::new, |(over, path)| over.names(path));
-    scan((!is_laid(overlay, path)).then_some(fd), &over, from, WINDOW, stop)
+    scan((!is_in_overlay(overlay, path)).then_some(fd), &over, from, WINDOW, stop)
 }
 
 /// Whether a directory exists in the overlay alone.
-fn is_laid(overlay: Option<&Overlay>, path: &[u8]) -> bool {
+fn is_in_overlay(overlay: Option<&Overlay>, path: &[u8]) -> bool {
     let Some((over, path)) = overlay.zip(std::str::from_utf8(path).ok()) else { return false };
     matches!(over.lookup(path), Lookup::Directory)
 }

@@ -68,6 +68,7 @@ impl OpenRoot {
         Ok(Self { path: path.to_owned(), handle: Arc::new(open(path)?) })
     }
 
+    /// Returns the path by which the directory was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -42,6 +42,7 @@ pub struct NotesDir {
     dir: Arc<OwnedFd>,
 }
 
+/// Why the notes cannot be read or written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotesError {
     #[error(

@@ -20,6 +20,7 @@ const MAX_GLOB_BYTES: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RepoPath(String);
 
+/// The rule that a path breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PathError {
     #[error("the path is empty")]
@@ -135,6 +136,7 @@ pub struct PathGlobs {
     bases: Vec<String>,
 }
 
+/// Why globs cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GlobError {
     #[error("more than {MAX_GLOBS} globs; use a wider one")]

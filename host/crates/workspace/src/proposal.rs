@@ -36,6 +36,7 @@ impl Blob {
         Self { bytes, mode, sha256 }
     }
 
+    /// Whether the owner may execute the file.
     pub fn is_executable(&self) -> bool {
         self.mode & 0o100 != 0
     }

@@ -32,6 +32,7 @@ pub struct Slice {
     pub version_bytes: Option<u64>,
 }
 
+/// A part of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// The real path, which is the one to edit.
@@ -42,6 +43,7 @@ pub struct Chunk {
     pub version: Option<Version>,
 }
 
+/// Why a file cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
     #[error(transparent)]
@@ -154,6 +156,7 @@ pub(super) fn read_whole(fd: OwnedFd, most: u64) -> std::io::Result<Option<Vec<u
     }
 }
 
+/// The version of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Version {
     pub number: u64,

@@ -34,6 +34,7 @@ const MAX_PATTERN: usize = 4096;
 const MAX_COMPILED: usize = 1 << 20;
 const MAX_TABLES: usize = 8 << 20;
 
+/// The regular expression to search for.
 #[derive(Debug, Clone, Default)]
 pub struct Pattern {
     pub regex: String,
@@ -44,6 +45,7 @@ pub struct Pattern {
     pub file_bytes: Option<u64>,
 }
 
+/// A line that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hit {
     pub path: String,
@@ -54,6 +56,7 @@ pub struct Hit {
     pub text: String,
 }
 
+/// One page of hits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hits {
     pub items: Vec<Hit>,
@@ -63,6 +66,7 @@ pub struct Hits {
     pub truncated: bool,
 }
 
+/// Why a search cannot be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
     #[error(transparent)]

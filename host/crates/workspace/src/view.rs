@@ -47,6 +47,7 @@ pub enum Last {
     Link,
 }
 
+/// The kinds of entries that a view shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     File,
@@ -75,6 +76,7 @@ pub struct Seen {
     pub stat: Stat,
 }
 
+/// A name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {
     pub name: String,
@@ -92,6 +94,7 @@ pub struct DirPart {
     pub next: Option<DirMark>,
 }
 
+/// Why a path cannot be opened in a view.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ViewError {
     #[error("nothing there")]
@@ -244,6 +247,7 @@ impl RepoView {
         Self(Arc::new(inner))
     }
 
+    /// Returns the kind of reader.
     pub fn profile(&self) -> Profile {
         self.0.profile
     }
@@ -337,14 +341,15 @@ impl RepoView {
         self.0.profile == Profile::Tool && (allowed.matches(path) || allowed.may_lie_below(path))
     }
 
+    /// Returns the overlay whose files this view shows, if there is one.
     pub fn overlay(&self) -> Option<&Overlay> {
         self.0.overlay.as_ref()
     }
 
     /// Whether the file or directory at a real name is in the overlay.
-    pub(super) fn is_laid(&self, path: &str) -> bool {
-        let laid = self.overlay().map(|over| over.lookup(path));
-        matches!(laid, Some(Lookup::File(_) | Lookup::Directory))
+    pub(super) fn is_in_overlay(&self, path: &str) -> bool {
+        let found = self.overlay().map(|over| over.lookup(path));
+        matches!(found, Some(Lookup::File(_) | Lookup::Directory))
     }
 
     pub(super) fn root(&self) -> &Root {
@@ -396,8 +401,8 @@ impl RepoView {
         if !asked.contains(&"..") {
             let name = asked.join("/");
             self.admit(&name, None)?;
-            if let Some(laid) = self.laid(&name) {
-                return laid;
+            if let Some(found) = self.resolve_in_overlay(&name) {
+                return found;
             }
             if let Some(opened) = self.root().open_at_once(name.as_bytes(), READ) {
                 return self.judge(opened.map_err(|errno| failed(errno, &name))?, name);
@@ -424,8 +429,8 @@ impl RepoView {
             if above.len() >= MAX_DEPTH || name.len() > MAX_PATH {
                 return Err(ViewError::TooLong);
             }
-            let seen = match self.laid(&name) {
-                Some(laid) => laid?,
+            let seen = match self.resolve_in_overlay(&name) {
+                Some(found) => found?,
                 None => {
                     let stat = rustix::fs::statat(dir, &*part, AtFlags::SYMLINK_NOFOLLOW)
                         .map_err(|errno| failed(errno, &name))?;
@@ -457,13 +462,15 @@ impl RepoView {
             above.push((seen.path, seen.fd));
         }
         match above.pop() {
-            Some((name, fd)) => self.laid(&name).unwrap_or_else(|| self.judge(fd, name)),
+            Some((name, fd)) => {
+                self.resolve_in_overlay(&name).unwrap_or_else(|| self.judge(fd, name))
+            }
             None => self.judge(open_in(self.root().as_fd(), ".", READ, "")?, String::new()),
         }
     }
 
     /// Looks up a real name in the overlay. Returns `None` where the repository itself is to be asked.
-    fn laid(&self, name: &str) -> Option<Result<Seen, ViewError>> {
+    fn resolve_in_overlay(&self, name: &str) -> Option<Result<Seen, ViewError>> {
         let handle = match self.overlay()?.lookup(name) {
             Lookup::Lower => return None,
             Lookup::Nothing => return Some(Err(ViewError::NotFound)),

@@ -106,6 +106,7 @@ impl WriteRules {
         &self.include
     }
 
+    /// Returns the guarded and secret paths that the user allowed.
     pub fn allowed(&self) -> &PathGlobs {
         &self.allowed
     }

@@ -59,6 +59,7 @@ pub enum Change {
 }
 
 impl Change {
+    /// Returns the path of the file, by its old name where it is moved.
     pub fn path(&self) -> &str {
         match self {
             Self::Create { path, .. } | Self::Replace { path, .. } | Self::Delete { path, .. } => {
@@ -154,6 +155,7 @@ impl NotRolledBack {
     /// Maximum number of files that are listed in one message.
     const MAX_LISTED: usize = 100;
 
+    /// Returns one sentence about the files.
     pub fn list(files: &[Self]) -> String {
         let shown: Vec<_> = files.iter().take(Self::MAX_LISTED).map(Self::to_string).collect();
         match files.len().saturating_sub(Self::MAX_LISTED) {
@@ -689,6 +691,7 @@ impl Content {
         Self::Text(String::from_utf8_lossy(bytes).into())
     }
 
+    /// Returns the text, if there is one.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
