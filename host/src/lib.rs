@@ -1,6 +1,10 @@
-//! `act`: arguments, output and the life of a task. The rest lies in the crates of `host/crates/`.
+//! The program `act`: reads the command line, prints, and returns an exit code. What commands do is in the crates of
+//! `host/crates/`, the life of a task in `act-task`; none of them prints.
+//!
+//! - [`cli::run`] runs one command line; the binary is nothing else.
+//! - [`output::Output`] is everything that is printed, and the sinks that print events.
+//! - [`conformance`] is `act components test`: a component of any author, tested without a model.
 
 pub mod cli;
 pub mod conformance;
 pub mod output;
-pub mod task;

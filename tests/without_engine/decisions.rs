@@ -36,7 +36,10 @@ fn a_scout_that_may_not_be_asked_is_denied_on_record() {
     approve(&act, &hands, "hands", &[]).status(0);
     act.clone().act(["scout", "hands", "x"]).status(1).stderr_has("answers no question");
     approve(&act, &path, "probe", &["--replaces", "scout-a"]).status(0);
-    act.clone().act(["scout", "probe", "x"]).status(1).stderr_has("the component replaces `scout-a`");
+    act.clone()
+        .act(["scout", "probe", "x"])
+        .status(1)
+        .stderr_has("the component replaces `scout-a`");
     let denied = act.clone().act(["audit", "list", "--deny", "--json"]).status(0).json();
     let refused = denied["records"].as_array().unwrap().iter();
     let refused: Vec<_> = refused

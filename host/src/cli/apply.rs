@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::block_on;
 use crate::output::Output;
-use crate::task::{self, ApplyArgs};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task::{self as task, ApplyArgs};
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -7,12 +7,12 @@ use clap::Subcommand;
 
 use super::{At, answer};
 use crate::output::{Line, Output, Tone};
-use crate::task::{
-    self, AuditFilter, AuditList, AuditRestarted, Explanation, GrantsAt, ManifestCheck,
-};
 use act_audit::{Decision, History, Record, Subject, Verification, cure};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task::{
+    self as task, AuditFilter, AuditList, AuditRestarted, Explanation, GrantsAt, ManifestCheck,
+};
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -5,10 +5,10 @@ use serde::Serialize;
 
 use super::{answer, block_on};
 use crate::output::{Line, Output};
-use crate::task::{self, OnEngine};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_records::artifacts::CacheSize;
+use act_task::{self as task, OnEngine};
 use act_verifier::CacheVolume;
 
 const AFTER_HELP: &str = "\

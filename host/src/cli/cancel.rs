@@ -2,10 +2,10 @@
 
 use super::{At, answer};
 use crate::output::{Line, Output};
-use crate::task::{self, Which};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_records::store::TaskState;
+use act_task::{self as task, Which};
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -11,14 +11,14 @@ use rustix::termios::{QueueSelector, tcflush};
 
 use super::{At, answer};
 use crate::output::{Line, Output, Tone};
-use crate::task::capabilities::{
-    self as task, Difference, FieldChange, InspectDocument, Narrow, Proposal, Said, Shown,
-    WhyDocument,
-};
 use act_component::registry::{ComponentDocument, ComponentList, State};
 use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party, Set};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task::capabilities::{
+    self as task, Difference, FieldChange, InspectDocument, ModelText, Narrow, Proposal, Shown,
+    WhyDocument,
+};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -577,7 +577,7 @@ fn changed(what: &str, change: &FieldChange) -> Vec<Line> {
 }
 
 /// Returns every text of the component that the Editor's model sees.
-fn says(said: &Said) -> Vec<Line> {
+fn says(said: &ModelText) -> Vec<Line> {
     let mut lines = vec![];
     for tool in &said.tools {
         lines.push(

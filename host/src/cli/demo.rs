@@ -21,10 +21,10 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::{At, Color, block_on};
 use crate::output::{Line, Output, Tone};
-use crate::task::{self, Mode, RunArgs, TaskId};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_model::scripted::Script;
+use act_task::{self as task, Mode, RunArgs, TaskId};
 use act_verifier::Engine;
 
 const AFTER_HELP: &str = "\

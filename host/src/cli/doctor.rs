@@ -10,7 +10,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::{At, block_on};
 use crate::output::{Line, Output, Tone};
-use crate::task::{self, component_loader};
 use act_component::{CacheState, cache_dir, cache_state};
 use act_config::{Config, EnvironmentError, ModelAccess, Root};
 use act_core::Failure;
@@ -19,6 +18,7 @@ use act_core::exit::Exit;
 use act_model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, ToolSpec, Turn};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
+use act_task as task;
 use act_verifier::{Engine, Machine};
 use act_workspace::{NOTES_DIRS, NotesDir, hidden_by_unanchored_line, hidden_files};
 
@@ -460,7 +460,7 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// Sends one real request with one tool, and draws conclusions about the server from the answer.
 async fn model_call(access: &ModelAccess) -> Check {
     let ledger = TokenLedger::default();
-    let model = match component_loader::model(access, &ledger, &Events::silent()) {
+    let model = match task::connect_model(access, &ledger, &Events::silent()) {
         Ok(model) => model,
         Err(error) => {
             let Service { address_variable, key_variable, .. } = access.service();

@@ -9,12 +9,12 @@ use rustix::io::Errno;
 
 use super::{At, answer, block_on};
 use crate::output::{Line, Output, Tone};
-use crate::task::{self, ScoutArgs, WhichScout};
 use act_agent::scout::facts_b::{Command, FactsB, Location, Project};
 use act_config::Root;
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_fs::NEW;
+use act_task::{self as task, ScoutArgs, WhichScout};
 
 const NAME: &str = "agent.yaml";
 

@@ -2,9 +2,9 @@
 
 use super::At;
 use crate::output::{Line, Output, Tone};
-use crate::task;
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task as task;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use super::answer;
 use crate::output::{Line, Output, Tone};
-use crate::task::{self, Metrics as Measured, Spread};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task::{self as task, Metrics as Measured, Spread};
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -29,7 +29,7 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::output::{self, ColourWish, Line, Output, Place, Style};
+use crate::output::{self, ColourWish, Line, Output, RepoHint, Style};
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
 use act_core::{Failure, shell_word};
@@ -245,7 +245,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         json: is_set("json"),
         dry_run: is_set("dry_run"),
         secrets: secrets(),
-        place: place(&matches),
+        repo: repo_hint(&matches),
     });
     let catches_signals = command.catches_signals();
     let exit = command.run(color, &output).unwrap_or_else(|failure| {
@@ -295,9 +295,9 @@ fn typed<'m, T: Any + Clone + Send + Sync>(matches: &'m ArgMatches, option: &str
 }
 
 /// Returns the repository that `--repo` names, for the commands in hints. A path that is not UTF-8 cannot be part of a hint.
-fn place(matches: &ArgMatches) -> Option<Place> {
+fn repo_hint(matches: &ArgMatches) -> Option<RepoHint> {
     let repo = std::path::absolute(typed::<PathBuf>(matches, "repo")?).ok()?;
-    Some(Place { directory: shell_word(repo.to_str()?), takes: takes_repo })
+    Some(RepoHint { directory: shell_word(repo.to_str()?), takes: takes_repo })
 }
 
 /// Returns whether a command, given as the words after `act`, takes `--repo`.
@@ -468,7 +468,7 @@ mod tests {
 
     fn directory(arguments: &[&str]) -> Option<String> {
         let matches = Cli::command().try_get_matches_from(arguments).unwrap();
-        place(&matches).map(|place| place.directory)
+        repo_hint(&matches).map(|repo| repo.directory)
     }
 
     // CLI-54

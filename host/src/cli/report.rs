@@ -2,9 +2,9 @@
 
 use super::{At, answer};
 use crate::output::{Line, Output, Tone};
-use crate::task::{self, Origin};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task::{self as task, Origin};
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -10,10 +10,10 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{At, answer, block_on};
 use crate::output::{Line, Output};
-use crate::task::{self, Mode, RunArgs};
 use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task::{self as task, Mode, RunArgs};
 use act_workspace::{GlobError, PathGlobs};
 
 const AFTER_HELP: &str = "\

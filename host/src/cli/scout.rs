@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::{At, answer, block_on};
 use crate::output::{Line, Output, Tone};
-use crate::task::{self, Comparison, ScoutArgs, ScoutFacts, Side, WhichScout};
 use act_agent::scout::facts_b::{
     Command, Conflict, FactsB, Failure as LoggedFailure, Location, Prerequisite, Problem, Project,
 };
 use act_component::{ComponentName, ValueError};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task::{self as task, Comparison, ScoutArgs, ScoutFacts, Side, WhichScout};
 
 /// Bytes from the end of a log that the Scout gets, as many as a failed run gives it: the failure is at the end.
 const LOG: u64 = 64 * 1024;

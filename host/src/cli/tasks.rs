@@ -4,10 +4,10 @@ use std::path::Path;
 
 use super::{At, answer};
 use crate::output::{Line, Output, Tone, from_here};
-use crate::task::{self, Origin};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_records::store::{Task, TaskState};
+use act_task::{self as task, Origin};
 
 /// Columns before the text of a task.
 const INDENT: &str = "  ";

@@ -3,10 +3,10 @@
 
 use super::{At, answer, block_on};
 use crate::output::{Line, Output, Tone};
-use crate::task::{ClaimCheck, Note, Said};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_core::verification::{Status, Verdict, Verification, WarningCode};
+use act_task::{ClaimCheck, ClaimSide, Note};
 use act_verifier::Downloads;
 
 const AFTER_HELP: &str = "\
@@ -36,7 +36,7 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let downloads = if self.no_cache { Downloads::Private } else { Downloads::Shared };
-        let work = crate::task::verify(&self.at.repo, downloads, vec![output.progress_sink()]);
+        let work = act_task::verify(&self.at.repo, downloads, vec![output.progress_sink()]);
         let Some(mut verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         let warnings = verification.warnings.iter_mut();
         for warning in warnings.filter(|one| one.code == WarningCode::ProposalUnfinished) {
@@ -118,7 +118,7 @@ pub(super) struct VerifyClaim {
 impl VerifyClaim {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let work =
-            crate::task::verify_claim(&self.at.repo, &self.run_id, vec![output.progress_sink()]);
+            act_task::verify_claim(&self.at.repo, &self.run_id, vec![output.progress_sink()]);
         let Some(check) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         answer(output, &check, || claim_lines(&check));
         Ok(claim_exit(check.response.verdict.status(), check.holds))
@@ -156,7 +156,7 @@ fn claim_lines(check: &ClaimCheck) -> Vec<Line> {
     lines
 }
 
-fn summary(said: &Said) -> String {
+fn summary(said: &ClaimSide) -> String {
     let run = said.run_id.as_deref().unwrap_or("no run");
     let reason = said.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
     let warnings = said.warnings.as_deref().unwrap_or_default().join("; ");

@@ -8,14 +8,14 @@ use act_core::event::{Event, EventKind, Sink};
 
 /// The repository that `--repo` named, for commands in hints.
 #[derive(Debug, Clone)]
-pub struct Place {
+pub struct RepoHint {
     /// Absolute path, quoted as one word of a shell.
     pub directory: String,
     /// Returns whether a command, given as the words after `act`, takes `--repo`.
     pub takes: fn(&[&str]) -> bool,
 }
 
-impl Place {
+impl RepoHint {
     /// Adds `--repo` to every command in backticks, and to a command at the end of the text.
     pub(super) fn complete<'t>(&self, text: &'t str) -> Cow<'t, str> {
         if !text.contains("act ") {
@@ -50,7 +50,7 @@ impl Place {
 /// Passes events on to a sink after it has completed the commands in the messages of act. The summary of a task that
 /// succeeded is the words of the model and stays as it is.
 pub(super) struct Completed<S> {
-    pub(super) place: Place,
+    pub(super) repo: RepoHint,
     pub(super) sink: S,
 }
 
@@ -69,7 +69,7 @@ impl<S: Sink> Sink for Completed<S> {
             _ => None,
         };
         if let Some(text) = text {
-            *text = self.place.complete(text).into_owned();
+            *text = self.repo.complete(text).into_owned();
         }
         self.sink.event(&event);
     }
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn commands_in_backticks_name_the_repository_and_nothing_else_changes() {
         let takes = |words: &[&str]| words.first() != Some(&"demo");
-        let place = Place { directory: "'/a b'".into(), takes };
+        let repo = RepoHint { directory: "'/a b'".into(), takes };
         for (text, completed) in [
             ("run `act init`, or not", "run `act init --repo '/a b'`, or not"),
             ("`act apply t-abc123` makes", "`act apply t-abc123 --repo '/a b'` makes"),
@@ -123,8 +123,65 @@ mod tests {
             ("act components revoke x", "act components revoke x --repo '/a b'"),
             ("act components revoke x, then more", "act components revoke x, then more"),
         ] {
-            assert_eq!(place.complete(text), completed);
+            assert_eq!(repo.complete(text), completed);
         }
+    }
+}
+
+#[cfg(test)]
+mod completed_tests {
+    use act_core::event::{Notice, NoticeLevel};
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Seen(Vec<EventKind>);
+
+    impl Sink for Seen {
+        fn event(&mut self, event: &Event) {
+            self.0.push(event.kind.clone());
+        }
+    }
+
+    // CLI-54
+    #[test]
+    fn commands_in_messages_of_act_name_the_repository_and_words_of_the_model_stay() {
+        let repo = RepoHint { directory: "/r".into(), takes: |_| true };
+        let mut completed = Completed { repo, sink: Seen::default() };
+        let finished = |state| EventKind::TaskFinished {
+            state,
+            exit_code: 0,
+            run_id: None,
+            reason: None,
+            summary: Some("see `act status`".into()),
+            report_path: None,
+            tokens: Default::default(),
+            gate_inputs_changed: vec![],
+            edits_refused: Default::default(),
+        };
+        let notice = Notice { level: NoticeLevel::Warning, text: "run `act apply`".into() };
+        for kind in [
+            EventKind::Notice(notice),
+            finished(TaskState::Refused),
+            finished(TaskState::Success),
+            EventKind::Diagnosis { text: "`act status`".into() },
+        ] {
+            let (time, task_id) = (act_core::clock::now(), String::new());
+            completed.event(&Event { seq: 1, time, task_id, kind });
+        }
+        let texts = completed.sink.0.iter().map(|kind| match kind {
+            EventKind::Notice(notice) => notice.text.as_str(),
+            EventKind::TaskFinished { summary, .. } => summary.as_deref().unwrap(),
+            EventKind::Diagnosis { text } => text,
+            _ => "",
+        });
+        let expected = [
+            "run `act apply --repo /r`",
+            "see `act status --repo /r`",
+            "see `act status`",
+            "`act status`",
+        ];
+        assert!(texts.eq(expected));
     }
 }
 

@@ -27,9 +27,9 @@ use act_core::event::{Events, Sink};
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
 
-use crate::task::JsonLines;
+use act_task::JsonLines;
 
-pub use hints::{Place, from_here};
+pub use hints::{RepoHint, from_here};
 pub use line::{ColourWish, Line, Tone};
 pub use panic::install_hook as install_panic_hook;
 
@@ -48,7 +48,7 @@ pub struct Style {
     /// Keys that must not be printed.
     pub secrets: Secrets,
     /// `None` for a command that works in the current directory.
-    pub place: Option<Place>,
+    pub repo: Option<RepoHint>,
 }
 
 /// The output of one command.
@@ -64,7 +64,7 @@ pub struct Output {
     json: bool,
     dry_run: bool,
     secrets: Secrets,
-    place: Option<Place>,
+    repo: Option<RepoHint>,
 }
 
 impl Output {
@@ -82,18 +82,18 @@ impl Output {
             json: style.json,
             dry_run: style.dry_run,
             secrets: style.secrets,
-            place: style.place,
+            repo: style.repo,
         }
     }
 
     /// Completes the commands in a message of act, so that they work in the current directory.
     pub fn told<'t>(&self, text: &'t str) -> Cow<'t, str> {
-        self.place.as_ref().map_or(Cow::Borrowed(text), |place| place.complete(text))
+        self.repo.as_ref().map_or(Cow::Borrowed(text), |repo| repo.complete(text))
     }
 
     /// Completes one command, so that it works in the current directory.
     pub fn command<'t>(&self, command: &'t str) -> Cow<'t, str> {
-        self.place.as_ref().map_or(Cow::Borrowed(command), |place| place.command(command))
+        self.repo.as_ref().map_or(Cow::Borrowed(command), |repo| repo.command(command))
     }
 
     /// Returns the sinks of a task: progress on stderr; on stdout the result, or for a program every event.
@@ -134,9 +134,9 @@ impl Output {
 
     /// Lets a sink see every command in the messages of act so that it works in the current directory.
     fn completed(&self, sink: impl Sink + 'static) -> Box<dyn Sink> {
-        match self.place.clone() {
+        match self.repo.clone() {
             None => Box::new(sink),
-            Some(place) => Box::new(hints::Completed { place, sink }),
+            Some(repo) => Box::new(hints::Completed { repo, sink }),
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use act::task::component_scout::ComponentScout;
 use act_agent::scout::Question;
 use act_agent::scout::{self, QueryEnd, ReportCheck};
 use act_component::{ComponentFailure, Grant, HostContext, Limits, RepoRead};
 use act_core::event::EventKind;
 use act_model::Timer;
+use act_task::ComponentScout;
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 

@@ -10,7 +10,7 @@
 //! - [`context::NotesWriter`] writes snapshots, the summary and the stuck report.
 //! - [`gate_inputs::gate_inputs_changed`] names the changes that could make a verification easier.
 //!
-//! The binary puts the parts together (`act::task`); no lower crate calls this one.
+//! The binary puts the parts together (`act-task`); no lower crate calls this one.
 //!
 //! ```
 //! use act_agent::editor::TaskRequest;

@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use super::answer;
 use crate::output::{Line, Output, Tone};
-use crate::task::capabilities as task;
 use act_component::{ComponentName, Kind};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_task::capabilities as task;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -8,11 +8,11 @@ use super::answer;
 use crate::cli::block_on;
 use crate::conformance::{self, Conformance, Options, Verdict};
 use crate::output::{Line, Output, Tone};
-use crate::task::cancelled_by_signals;
 use act_component::registry::read_component_file;
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_model::scripted::Script;
+use act_task::cancelled_by_signals;
 
 const USUAL: &str = "What can you say about this repository?";
 /// Default time limit for one query. In a task a Scout has 60 s and a tool call 30 s.

@@ -1,0 +1,433 @@
+//! `act audit explain`: what a verification depended on, and whether its evidence is complete.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::audit::Logbook;
+use crate::audit::verify::verify_but;
+use crate::prepare;
+use act_audit::{CheckpointStore, Decision, Event, Record, RepoIdentity, Subject, cure};
+use act_core::verification::{CommandExecuted, Status, lessens};
+use act_core::{Failure, RunId};
+use act_records::artifacts::RecordedManifest;
+use act_records::store::Store;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Explanation {
+    pub run_id: String,
+    /// `pass`, the reason of a failure, the kind of trouble, `cancelled`, or null while it runs or when its process
+    /// died.
+    pub outcome: Option<String>,
+    /// Null of `act verify`.
+    pub task_id: Option<String>,
+    pub repo: Option<RepoIdentity>,
+    pub started_at: String,
+    pub finished_at: Option<String>,
+    /// The attempt of its task.
+    pub attempt: u64,
+    /// Digest of the `agent.yaml` that was the gate.
+    pub pipeline_sha256: Option<String>,
+    pub image_digest: Option<String>,
+    /// The engine's own; null of a log of a time when it was not recorded, like the next two.
+    pub image_id: Option<String>,
+    /// Of the manifest without `audit_head`.
+    pub manifest_sha256: Option<String>,
+    /// Codes of warnings, each with the numbers of its steps, or alone where it is about the whole run.
+    pub warnings: Option<Vec<String>>,
+    /// Of the tree before the steps and after them.
+    pub tree_digest: Option<String>,
+    pub tree_digest_after: Option<String>,
+    /// Of the JSON of what the manifest says of the steps.
+    pub steps_sha256: Option<String>,
+    /// Of what the engine was asked for and of what it said was in force.
+    pub container_request_sha256: Option<String>,
+    pub container_inspect_sha256: Option<String>,
+    /// What stood between the steps and the machine, as the engine said.
+    pub container: Vec<String>,
+    pub components: Vec<ComponentInRun>,
+    /// Files that the task had changed and that could make the gate easier.
+    pub gate_inputs_changed: Vec<GateInputOfRun>,
+    /// Of the task up to the end of this run.
+    pub edits: u64,
+    pub edits_refused: u64,
+    pub denials: u64,
+    pub manifest: ManifestCheck,
+    /// Why its end is not believed although the chain holds: the store, which hears of each run and each edge, does
+    /// not know it. Null when it does, and before the end.
+    pub disputed: Option<String>,
+    /// Numbers of the records of its beginning and its end.
+    pub started_seq: u64,
+    pub finished_seq: Option<u64>,
+    /// The hash of the latter.
+    pub finished_hash: Option<String>,
+}
+
+/// A component of the task, up to the end of the run.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ComponentInRun {
+    #[serde(flatten)]
+    pub subject: Subject,
+    pub capabilities: Vec<String>,
+    pub effective_sha256: Option<String>,
+    pub queries: u64,
+    /// What its queries used, added up: files, bytes, model calls, tokens, edits, denials.
+    pub used: BTreeMap<String, u64>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct GateInputOfRun {
+    pub path: String,
+    /// A stable word.
+    pub why: String,
+    /// Null where there was no file, like `sha256_after`.
+    pub sha256_before: Option<String>,
+    pub sha256_after: Option<String>,
+}
+
+/// Whether the manifest says the same.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
+#[serde(rename_all = "snake_case", tag = "state", content = "fields")]
+pub enum ManifestCheck {
+    Agrees,
+    /// In these fields.
+    Differs(Vec<String>),
+    /// The run has no end yet, or was removed.
+    Gone,
+}
+
+/// Returns what a run depended on.
+///
+/// # Errors
+///
+/// The log does not know the run, or the log or the store cannot be read.
+pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure> {
+    let run = RunId::parse(run_id).map_err(|error| {
+        Failure::refused("run_id_invalid", error.to_string()).hint("`act history` lists runs")
+    })?;
+    let book = Logbook::open(start)?;
+    let mut of_run = vec![];
+    book.each(|record| {
+        let about = is(&record, Event::GateStarted) || is(&record, Event::GateFinished);
+        if about && record.object.as_deref() == Some(run_id) {
+            of_run.push(record);
+        }
+        of_run.len() < MOST_OF_RUN
+    })?;
+    let Some(mut found) = Explanation::of(run_id, &of_run) else {
+        return Err(Failure::refused("run_unknown", format!("no record tells of {run_id}"))
+            .hint("`act audit list` shows the last records; `act history` lists runs"));
+    };
+    let until = found.finished_seq.unwrap_or(u64::MAX);
+    let mut components = BTreeMap::new();
+    book.each(|record| {
+        found.take(&mut components, &record, until);
+        true
+    })?;
+    found.components = components.into_values().collect();
+    found.disputed = found.dispute(&*prepare::store(&book.artifacts)?)?;
+    found.manifest = match book.artifacts.read_manifest(&run) {
+        Ok(Some(manifest)) => found.compare(&manifest),
+        Ok(None) => ManifestCheck::Gone,
+        Err(_) => ManifestCheck::Differs(vec!["all of it, which cannot be read".to_owned()]),
+    };
+    Ok(found)
+}
+
+/// Number of records about a run itself: its start and its end.
+const MOST_OF_RUN: usize = 2;
+
+fn is(record: &Record, event: Event) -> bool {
+    record.event == event.as_str()
+}
+
+impl Explanation {
+    /// Reads the explanation from the records about the run itself.
+    fn of(run_id: &str, records: &[Record]) -> Option<Self> {
+        let started = records.iter().find(|record| is(record, Event::GateStarted))?;
+        let ended = records.iter().find(|record| is(record, Event::GateFinished));
+        let digest = |name: &str| ended.or(Some(started))?.digests.get(name).cloned();
+        Some(Self {
+            run_id: run_id.to_owned(),
+            outcome: ended.and_then(|ended| ended.reason.clone()),
+            task_id: started.task.clone(),
+            repo: started.repo.clone(),
+            started_at: started.time.clone(),
+            finished_at: ended.map(|ended| ended.time.clone()),
+            attempt: started.counts.get("attempt").copied().unwrap_or_default(),
+            pipeline_sha256: digest("pipeline"),
+            image_digest: digest("image").map(|image| format!("sha256:{image}")),
+            image_id: digest("image_id").map(|image| format!("sha256:{image}")),
+            manifest_sha256: digest("manifest"),
+            warnings: ended
+                .filter(|ended| ended.counts.contains_key("warnings"))
+                .map(|ended| ended.names.clone()),
+            tree_digest: digest("tree"),
+            tree_digest_after: digest("tree_after"),
+            steps_sha256: digest("steps"),
+            container_request_sha256: None,
+            container_inspect_sha256: None,
+            container: vec![],
+            components: vec![],
+            gate_inputs_changed: vec![],
+            edits: 0,
+            edits_refused: 0,
+            denials: 0,
+            manifest: ManifestCheck::Gone,
+            disputed: None,
+            started_seq: started.seq,
+            finished_seq: ended.map(|ended| ended.seq),
+            finished_hash: ended.map(|ended| ended.hash.clone()),
+        })
+    }
+
+    /// Returns whether the run passed, or `None` without a verdict.
+    pub(super) fn verdict(&self) -> Option<bool> {
+        match self.outcome.as_deref()? {
+            "pass" => Some(true),
+            "fail" | "step_failed" | "timeout" | "source_writes" | "tree_changed" => Some(false),
+            _ => None,
+        }
+    }
+
+    fn status(&self) -> Status {
+        match self.verdict() {
+            Some(true) => Status::Pass,
+            Some(false) => Status::Fail,
+            None => Status::InfraError,
+        }
+    }
+
+    /// Returns why the end of the run is not believed. Whoever knows the rules of the chain can append to it, but
+    /// the store was updated by the process that made the run.
+    fn dispute(&self, store: &Store) -> Result<Option<String>, Failure> {
+        let Some(end) = self.finished_seq.filter(|_| self.verdict().is_some()) else {
+            return Ok(None);
+        };
+        let kept = store.head()?;
+        let edge = kept.map_or(0, |head| head.seq);
+        let why = match store.run(&self.run_id)? {
+            _ if edge < end => format!(
+                "its end, record {end}, stands behind record {edge}, the last edge that the store remembers"
+            ),
+            None => "the store knows no such run".to_owned(),
+            Some(known) if known.status.as_deref() != Some(self.status().as_str()) => format!(
+                "of its end the log says {}, the store {}",
+                self.status().as_str(),
+                known.status.as_deref().unwrap_or("nothing")
+            ),
+            Some(known) if known.task_id != self.task_id => {
+                "the store knows it of another task".to_owned()
+            }
+            Some(known) if known.end_hash.is_some() && known.end_hash != self.finished_hash => {
+                "the store remembers another record as its end".to_owned()
+            }
+            Some(_) => return Ok(None),
+        };
+        Ok(Some(why))
+    }
+
+    /// Adds one record of the log, about this run or its task. `until` is the last record of the run.
+    fn take(
+        &mut self,
+        components: &mut BTreeMap<Subject, ComponentInRun>,
+        record: &Record,
+        until: u64,
+    ) {
+        let digest = |name: &str| record.digests.get(name).cloned();
+        let container = format!("act-{}", self.run_id);
+        if record.object.as_deref() == Some(container.as_str()) {
+            if is(record, Event::ContainerRequested) {
+                self.container_request_sha256 = digest("request");
+            } else if is(record, Event::ContainerInspected) {
+                self.container_inspect_sha256 = digest("inspect");
+                self.container.clone_from(&record.names);
+            }
+        }
+        // This record is written when the run has ended, so it is after the last one.
+        if is(record, Event::GateInputChanged) && record.names.contains(&self.run_id) {
+            self.gate_inputs_changed.push(GateInputOfRun {
+                path: record.object.clone().unwrap_or_default(),
+                why: record.reason.clone().unwrap_or_default(),
+                sha256_before: digest("before"),
+                sha256_after: digest("after"),
+            });
+        }
+        if self.task_id.is_none() || record.task != self.task_id || record.seq > until {
+            return;
+        }
+        self.edits += u64::from(is(record, Event::Edit));
+        self.edits_refused += u64::from(is(record, Event::EditRefused));
+        let denied = matches!(record.decision, Some(Decision::Deny | Decision::Limit));
+        self.denials += u64::from(is(record, Event::Denied) && denied);
+        let Some(subject) = &record.subject else { return };
+        if is(record, Event::ComponentLoaded) {
+            components.entry(subject.clone()).or_insert_with(|| ComponentInRun {
+                subject: subject.clone(),
+                capabilities: record.names.clone(),
+                effective_sha256: record.effective_sha256.clone(),
+                queries: 0,
+                used: BTreeMap::new(),
+            });
+        } else if let Some(known) = components.get_mut(subject).filter(|_| is(record, Event::Query))
+        {
+            known.queries += 1;
+            for (what, count) in &record.counts {
+                let sum = known.used.entry(what.clone()).or_default();
+                *sum = sum.saturating_add(*count);
+            }
+        }
+    }
+
+    /// Compares the fields of the log with those of the manifest.
+    pub(super) fn compare(&self, recorded: &RecordedManifest) -> ManifestCheck {
+        let manifest = &recorded.manifest;
+        let fields = [
+            ("status", manifest.status == self.status()),
+            ("task_id", manifest.task_id == self.task_id),
+            ("tree_digest", manifest.tree_digest == self.tree_digest),
+            ("tree_digest_after", manifest.tree_digest_after == self.tree_digest_after),
+            ("pipeline_sha256", self.pipeline_sha256.as_ref() == Some(&manifest.pipeline_sha256)),
+            ("image_digest", self.image_digest.as_ref() == Some(&manifest.image_digest)),
+            ("audit_head", manifest.audit_head == self.finished_hash),
+            (
+                "commands_executed",
+                self.steps_sha256.as_ref().is_none_or(|steps| *steps == recorded.steps_sha256),
+            ),
+        ];
+        let differ = fields.into_iter().filter(|(_, agrees)| !agrees);
+        let mut differ: Vec<_> = differ.map(|(name, _)| name.to_owned()).collect();
+        let whole = self.manifest_sha256.as_ref();
+        if differ.is_empty() && whole.is_some_and(|whole| *whole != recorded.sha256) {
+            // The log holds only one digest for the other fields.
+            differ.push("the rest of it".to_owned());
+        }
+        if differ.is_empty() { ManifestCheck::Agrees } else { ManifestCheck::Differs(differ) }
+    }
+}
+
+/// The evidence of a run with a verdict, from a log that is as it was written.
+#[derive(Debug, Clone)]
+pub(crate) struct Evidence {
+    pub(crate) run: Explanation,
+    pub(crate) passed: bool,
+    /// The steps; `None` if the manifest is gone, or if the log is so old that it does not hold their digest.
+    pub(crate) steps: Option<Vec<StepClaim>>,
+    /// The name of the image in the pipeline; `None` if the log does not cover it.
+    pub(crate) image: Option<String>,
+}
+
+/// The recorded result of one step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct StepClaim {
+    pub(crate) name: String,
+    pub(crate) exit_code: Option<i64>,
+    pub(crate) timed_out: bool,
+    pub(crate) network: String,
+    /// The step passed with a warning: a kill for memory, or writes to the source.
+    pub(crate) warned: bool,
+}
+
+impl StepClaim {
+    pub(crate) fn of(step: &CommandExecuted) -> Self {
+        Self {
+            name: step.name.clone(),
+            exit_code: step.exit_code,
+            timed_out: step.timed_out,
+            network: step.network.clone(),
+            warned: step.oom || !step.source_writes.is_empty(),
+        }
+    }
+}
+
+impl Evidence {
+    pub(crate) fn of(start: &Path, run_id: &str) -> Result<Self, Failure> {
+        let run = audit_explain(start, run_id)?;
+        let log = verify_but(start, Some(run_id), None)?;
+        if let Some(bad) = log.bad {
+            let message = format!(
+                "nothing is claimed from a log that was touched: record {}: {}",
+                bad.seq, bad.why
+            );
+            return Err(disputed(message).hint("`act audit verify` says what is wrong with it"));
+        }
+        if let Some(why) = &run.disputed {
+            let message = format!("what the log says of {run_id} is not what act wrote: {why}");
+            return Err(disputed(message).hint(
+                "run `act verify`, and take the run that it names; `act audit list` shows the log",
+            ));
+        }
+        if let ManifestCheck::Differs(fields) = &run.manifest {
+            return Err(differs(run_id, fields));
+        }
+        let Some(passed) = run.verdict() else {
+            let outcome = run.outcome.as_deref().unwrap_or("no end");
+            let message = format!("{run_id} has no verdict: {outcome}");
+            return Err(Failure::refused("no_verdict", message)
+                .hint("run `act verify`, and take the run that it names"));
+        };
+        let mut evidence = Self { passed, run, steps: None, image: None };
+        if evidence.run.manifest == ManifestCheck::Agrees {
+            evidence.take_manifest(start, run_id)?;
+        }
+        Ok(evidence)
+    }
+
+    /// Reads the manifest again, and therefore compares it again.
+    fn take_manifest(&mut self, start: &Path, run_id: &str) -> Result<(), Failure> {
+        let id = RunId::parse(run_id)
+            .map_err(|error| Failure::refused("run_id_invalid", error.to_string()))?;
+        let Ok(manifest) = Logbook::open(start)?.artifacts.read_manifest(&id) else {
+            return Err(differs(run_id, &["all of it, which cannot be read".to_owned()]));
+        };
+        // The run was removed in this moment.
+        let Some(recorded) = manifest else {
+            self.run.manifest = ManifestCheck::Gone;
+            return Ok(());
+        };
+        if let ManifestCheck::Differs(fields) = self.run.compare(&recorded) {
+            return Err(differs(run_id, &fields));
+        }
+        if self.run.steps_sha256.is_some() {
+            let steps = recorded.manifest.commands_executed.iter();
+            self.steps = Some(steps.map(StepClaim::of).collect());
+        }
+        if self.run.manifest_sha256.is_some() {
+            self.image = Some(recorded.manifest.platform.container_image);
+        }
+        Ok(())
+    }
+
+    /// Returns the warnings that weaken the verdict, or `None` if the log does not hold them.
+    pub(crate) fn warnings(&self) -> Option<Vec<String>> {
+        let marks = self.run.warnings.as_ref()?;
+        Some(marks.iter().filter(|mark| lessens(mark).is_some()).cloned().collect())
+    }
+}
+
+fn disputed(message: String) -> Failure {
+    Failure::refused("evidence_disputed", message)
+}
+
+fn differs(run_id: &str, fields: &[String]) -> Failure {
+    let fields = fields.join(", ");
+    disputed(format!("log and manifest of {run_id} do not say the same: {fields}"))
+        .hint(format!("{}; `act audit explain` shows what the log says", cure(run_id)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schema_is_published() {
+        // EVENT-8
+        schema::holds::<Explanation>("audit-explain");
+    }
+}

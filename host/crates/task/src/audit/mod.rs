@@ -1,0 +1,182 @@
+//! The audit log for people and programs: `act audit`. `act audit list` and `show` are here, the other commands in the
+//! modules. Records are written where their events happen.
+
+pub(super) mod anchor;
+pub(super) mod attestation;
+pub(super) mod explain;
+pub(super) mod grants;
+pub(super) mod verify;
+
+use std::collections::VecDeque;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use chrono::{DateTime, Utc};
+use serde::Serialize;
+
+use crate::prepare;
+use act_audit::{AuditReader, Decision, Head, Item, Record};
+use act_core::Failure;
+use act_records::artifacts::ArtifactDir;
+
+/// The audit log of an ARTIFACT_DIR, which is read from its beginning for each question.
+struct Logbook {
+    artifacts: Arc<ArtifactDir>,
+}
+
+impl Logbook {
+    /// Opens the log of the ARTIFACT_DIR, from any directory.
+    fn open(start: &Path) -> Result<Self, Failure> {
+        let root = act_config::find_root(start)?.map(|root| root.path);
+        Ok(Self { artifacts: prepare::artifacts_for(root.as_deref())? })
+    }
+
+    fn state(&self) -> Result<(act_fs::Dir, PathBuf), Failure> {
+        let path = self.artifacts.path().join("state");
+        let state = self.artifacts.state().map_err(|error| {
+            Failure::refused(
+                "store_unusable",
+                format!("{} cannot be used: {error}", path.display()),
+            )
+        })?;
+        Ok((state, path))
+    }
+
+    fn reader(&self) -> Result<AuditReader, Failure> {
+        let (state, path) = self.state()?;
+        Ok(AuditReader::open(&state, &path)?)
+    }
+
+    /// Passes each record to `take`, until that returns false. Returns the number of lines that are not records.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be read.
+    fn each(&self, mut take: impl FnMut(Record) -> bool) -> Result<u64, Failure> {
+        let mut reader = self.reader()?;
+        let mut unreadable = 0;
+        while let Some(item) = reader.next_item().map_err(|error| unread(&error))? {
+            match item {
+                Item::Record(record) => {
+                    if !take(*record) {
+                        break;
+                    }
+                }
+                Item::Bad(_) => unreadable += 1,
+                Item::Torn(_) => {}
+            }
+        }
+        Ok(unreadable)
+    }
+}
+
+fn unread(error: &std::io::Error) -> Failure {
+    Failure::refused("audit_unusable", format!("the audit log cannot be read: {error}"))
+}
+
+/// Selects records; every condition must hold.
+#[derive(Debug, Clone, Default)]
+pub struct AuditFilter {
+    pub task: Option<String>,
+    /// The name of a component, or the beginning of its digest.
+    pub component: Option<String>,
+    /// Only denials, refusals and exceeded limits.
+    pub denied: bool,
+    pub since: Option<DateTime<Utc>>,
+    pub until: Option<DateTime<Utc>>,
+    /// Maximum number of records; the last ones are returned.
+    pub limit: usize,
+}
+
+impl AuditFilter {
+    fn matches(&self, record: &Record) -> bool {
+        let of_task = |task: &String| record.task.as_ref() == Some(task);
+        let about = |wanted: &String| {
+            record.subject.as_ref().is_some_and(|subject| {
+                subject.name == *wanted
+                    || (wanted.len() >= 8 && subject.sha256.starts_with(wanted.as_str()))
+            })
+        };
+        let denied = matches!(record.decision, Some(Decision::Deny | Decision::Limit));
+        self.task.as_ref().is_none_or(of_task)
+            && self.component.as_ref().is_none_or(about)
+            && (!self.denied || denied)
+            && (self.since.is_none() && self.until.is_none() || self.in_time(record))
+    }
+
+    fn in_time(&self, record: &Record) -> bool {
+        let Ok(time) = record.time.parse::<DateTime<Utc>>() else { return false };
+        self.since.is_none_or(|since| time >= since) && self.until.is_none_or(|until| time <= until)
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct AuditList {
+    /// Of the whole log; null when there is none.
+    pub head: Option<Head>,
+    /// In their order; of those that match, the last ones.
+    pub records: Vec<Record>,
+    /// How many match and are not shown.
+    pub left_out: u64,
+    /// Lines that are no records; `act audit verify` says where.
+    pub unreadable: u64,
+}
+
+/// Returns the records that a filter selects.
+///
+/// # Errors
+///
+/// The log cannot be read.
+pub fn audit_list(start: &Path, filter: &AuditFilter) -> Result<AuditList, Failure> {
+    let (mut head, mut records, mut left_out) = (None, VecDeque::new(), 0);
+    let unreadable = Logbook::open(start)?.each(|record| {
+        head = Some(Head { seq: record.seq, hash: record.hash.clone(), end: 0 });
+        if filter.matches(&record) {
+            records.push_back(record);
+            if records.len() > filter.limit {
+                records.pop_front();
+                left_out += 1;
+            }
+        }
+        true
+    })?;
+    Ok(AuditList { head, records: records.into(), left_out, unreadable })
+}
+
+/// Returns one record by its number.
+///
+/// # Errors
+///
+/// There is no such record (`record_unknown`), or the log cannot be read.
+pub fn audit_show(start: &Path, seq: u64) -> Result<Record, Failure> {
+    let (mut found, mut last) = (None, 0);
+    Logbook::open(start)?.each(|record| {
+        last = record.seq;
+        let is_it = record.seq == seq;
+        found = is_it.then_some(record);
+        !is_it
+    })?;
+    found.ok_or_else(|| {
+        let hint = match last {
+            0 => "nothing was recorded yet".to_owned(),
+            last => {
+                format!("the last one is {last}; `act audit verify` says whether any is missing")
+            }
+        };
+        Failure::refused("record_unknown", format!("there is no record {seq}")).hint(hint)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schemas_are_published() {
+        // EVENT-8
+        schema::holds::<AuditList>("audit-list");
+        schema::holds::<Record>("audit-record");
+    }
+}

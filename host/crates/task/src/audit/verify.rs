@@ -1,0 +1,132 @@
+//! `act audit verify` and `restart`: whether the log is what was written, and a new log where it is not.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::audit::{Logbook, anchor};
+use crate::prepare;
+use crate::status::Lookup;
+use act_audit::{CheckpointStore, History, ManifestFacts, Verification, Verifier, verify_all};
+use act_core::Failure;
+use act_core::event::Events;
+use act_core::verification::Status;
+
+/// Checks the chain of records, and compares it with the store, with the manifests of all runs, and with `asked`, a
+/// hash that it must contain.
+///
+/// # Errors
+///
+/// The log or the store cannot be read. A log that was changed is a result and no error.
+pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<Verification, Failure> {
+    verify_but(start, None, asked)
+}
+
+/// Checks the log like [`audit_verify`], but without the manifest of the run `but`, which the caller compares itself.
+pub(super) fn verify_but(
+    start: &Path,
+    but: Option<&str>,
+    asked: Option<&str>,
+) -> Result<Verification, Failure> {
+    let book = Logbook::open(start)?;
+    let store = prepare::store(&book.artifacts)?;
+    let kept = store.head()?;
+    // Read after the heads, so that a run that ends meanwhile does not look like one whose record is missing.
+    let mut runs = BTreeMap::new();
+    let all = book.artifacts.run_ids().unwrap_or_default().into_iter();
+    for run in all.filter(|run| but != Some(run.as_str())) {
+        let said = match book.artifacts.read_manifest(&run) {
+            Ok(Some(recorded)) => {
+                let head = recorded.manifest.audit_head;
+                if head.is_none() && recorded.manifest.status == Status::InfraError {
+                    // The end of this run could not be recorded, and the run claims nothing.
+                    continue;
+                }
+                let stored = store.run(run.as_str())?.and_then(|run| run.end_hash);
+                ManifestFacts { head, sha256: recorded.sha256, stored }
+            }
+            Ok(None) => continue,
+            Err(_) => ManifestFacts { head: None, sha256: String::new(), stored: None },
+        };
+        runs.insert(run.to_string(), said);
+    }
+    let restarts = store.restarts()?;
+    let verifier = Verifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
+    let (state, path) = book.state()?;
+    Ok(verify_all(&state, &path, verifier)?)
+}
+
+/// Checks the log, and accepts the gap before record `seq`, where the log was restarted. The acceptance is recorded
+/// and covers nothing else. With any other `seq` the log is only checked.
+///
+/// # Errors
+///
+/// The log or the store cannot be used, or the policy requires an anchor that fails.
+pub fn audit_accept(
+    start: &Path,
+    asked: Option<&str>,
+    seq: u64,
+    events: &Events,
+) -> Result<Verification, Failure> {
+    let found = audit_verify(start, asked)?;
+    let open = found.bad.is_none() && found.history == History::Missing;
+    if !open || found.restarted_at != Some(seq) {
+        return Ok(found);
+    }
+    let root = act_config::find_root(start)?.map(|root| root.path);
+    let audit = Lookup::open(start)?.audit()?;
+    anchor::before(root.as_deref(), &audit)?;
+    for entry in found.to_accept() {
+        audit.append(entry)?;
+    }
+    audit.settle()?;
+    anchor::after(root.as_deref(), &audit, events);
+    audit_verify(start, asked)
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct AuditRestarted {
+    /// The name, in `state/`, under which the old log is kept; null when there was none.
+    pub kept_as: Option<String>,
+    /// Number of the record with which the new one begins.
+    pub seq: u64,
+}
+
+/// Keeps a log that was changed under another name and starts a new one. Records the grants in force again, because
+/// their records may be gone.
+///
+/// # Errors
+///
+/// The log is in order (`audit_whole`), cannot be replaced, or the policy requires an anchor that fails.
+pub fn audit_restart(start: &Path, events: &Events) -> Result<AuditRestarted, Failure> {
+    if audit_verify(start, None).is_ok_and(|found| found.bad.is_none()) {
+        return Err(Failure::refused("audit_whole", "the audit log is what was written")
+            .hint("there is nothing to begin anew"));
+    }
+    let root = act_config::find_root(start)?.map(|root| root.path);
+    let lookup = Lookup::open(start)?;
+    let audit = lookup.audit()?;
+    let kept = lookup.store.head()?;
+    let sent = anchor::before_restart(root.as_deref(), kept)?;
+    let kept_as = audit.restart()?;
+    let seq = audit.head().map_or(0, |head| head.seq);
+    sent.map(|sent| sent.record(&audit)).transpose()?;
+    prepare::recorded_registry(root.as_deref(), &audit)?;
+    anchor::after(root.as_deref(), &audit, events);
+    Ok(AuditRestarted { kept_as, seq })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schemas_are_published() {
+        // EVENT-8
+        schema::holds::<Verification>("audit-verify");
+        schema::holds::<AuditRestarted>("audit-restart");
+    }
+}

@@ -1,0 +1,69 @@
+//! The download caches of all repositories, here and on the engine: shown, and thrown away.
+
+use std::path::Path;
+
+use act_core::Failure;
+use act_core::verification::InfraError;
+use act_records::artifacts::{ArtifactDir, CacheSize};
+use act_verifier::{CacheVolume, Engine};
+
+#[derive(Debug)]
+pub struct CacheList {
+    pub path: std::path::PathBuf,
+    pub caches: Vec<CacheSize>,
+    pub on_engine: OnEngine,
+}
+
+#[derive(Debug)]
+pub struct Cleared {
+    pub cleared: Vec<CacheSize>,
+    pub on_engine: OnEngine,
+    /// Held by runs, and left alone.
+    pub in_use: usize,
+}
+
+/// The caches in volumes of an engine that does not share our file system, or why they cannot be listed.
+pub type OnEngine = Result<Vec<CacheVolume>, String>;
+/// Lists the download caches of all repositories, on this machine and on the engine.
+///
+/// # Errors
+///
+/// The ARTIFACT_DIR cannot be read.
+pub async fn list_caches() -> Result<CacheList, Failure> {
+    let artifacts = open()?;
+    let caches = artifacts.cache_sizes().map_err(unreadable)?;
+    let on_engine = match Engine::connect().await {
+        Ok(engine) => engine.cache_volumes().await.map_err(|error: InfraError| error.to_string()),
+        Err(absent) => Err(absent.to_string()),
+    };
+    Ok(CacheList { path: artifacts.path().join("cache"), caches, on_engine })
+}
+
+/// Removes the download caches of all repositories, except those that a run uses.
+///
+/// # Errors
+///
+/// The ARTIFACT_DIR cannot be read or written.
+pub async fn clear_caches() -> Result<Cleared, Failure> {
+    let (cleared, in_use) = open()?.clear_caches().map_err(unreadable)?;
+    let there = match Engine::connect().await {
+        Ok(engine) => engine.clear_cache_volumes().await.map_err(|error| error.to_string()),
+        Err(absent) => Err(absent.to_string()),
+    };
+    let (on_engine, busy) = match there {
+        Ok((cleared, busy)) => (Ok(cleared), busy),
+        Err(why) => (Err(why), 0),
+    };
+    Ok(Cleared { cleared, on_engine, in_use: in_use + busy })
+}
+
+/// Opens the ARTIFACT_DIR, which must not lie in the repository of the working directory, if there is one.
+fn open() -> Result<std::sync::Arc<ArtifactDir>, Failure> {
+    let root = act_config::find_root(Path::new("."))?;
+    crate::prepare::artifacts_for(root.as_ref().map(|root| root.path.as_path()))
+}
+
+fn unreadable(error: std::io::Error) -> Failure {
+    Failure::refused("cache_unusable", format!("the cache cannot be read or changed: {error}"))
+        .hint("look at the owner and the modes of the artifact directory")
+}

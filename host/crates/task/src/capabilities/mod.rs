@@ -1,0 +1,151 @@
+//! `act components`: what each command looks up and decides. `registry` holds the rules.
+
+mod approve;
+mod pack;
+mod show;
+
+use std::path::{Path, PathBuf};
+
+use crate::audit::anchor;
+use crate::prepare;
+use act_component::registry::{
+    self, Change, ComponentDocument, ComponentList, Registry, UsageHistory,
+};
+use act_component::{ComponentName, Inspection, Kind, ValueError, builtin};
+use act_config::ComponentRequest;
+use act_core::Failure;
+use act_core::event::Events;
+use act_records::artifacts::{ArtifactDir, newest_journals};
+
+pub use approve::{
+    Approve, Difference, FieldChange, InspectDocument, ModelText, Proposal, ToolText, free_name,
+    inspect, propose,
+};
+pub use pack::{Packed, pack};
+pub use show::{Narrow, Shown, UsedDocument, WhyDocument, narrow, show, why};
+
+/// Number of tasks in which `list` looks for uses.
+const ALL: usize = 200;
+const LAST: usize = 20;
+
+type Used = std::collections::BTreeMap<(String, String), UsageHistory>;
+
+/// The registry, and what the repository in use requests.
+struct Here {
+    root: Option<PathBuf>,
+    registry: Registry,
+    requests: Vec<ComponentRequest>,
+}
+
+impl Here {
+    /// Opens the registry. A broken `agent.yaml` requests nothing.
+    fn open(start: &Path) -> Result<Self, Failure> {
+        let root = act_config::find_root(start)?.map(|root| root.path);
+        let registry = prepare::registry(root.as_deref())?;
+        let asked = root.as_deref().and_then(|root| act_config::load(root).ok());
+        let requests = asked.map(|config| config.components).unwrap_or_default();
+        Ok(Self { root, registry, requests })
+    }
+
+    fn document(&self, name: &str, used: &Used) -> Result<ComponentDocument, Failure> {
+        let list = registry::list(&self.registry, &self.requests, used);
+        list.components.into_iter().find(|one| one.name == name).ok_or_else(|| unknown(name))
+    }
+
+    /// Returns the component that is in force under a name.
+    fn inspection(&self, name: &str) -> Result<Inspection, Failure> {
+        let built_in = builtin::ALL.into_iter().find(|one| one.name == name);
+        let bytes = match (built_in, self.registry.grants.get(name)) {
+            (Some(one), _) => {
+                return Inspection::of_builtin(one).map_err(|error| not_a_component(name, &error));
+            }
+            (None, Some(approval)) => self
+                .registry
+                .store
+                .load(&approval.sha256)
+                .map_err(|error| error.into_refused(name, approval.sha256.as_str()))?,
+            (None, None) => return Err(unknown(name)),
+        };
+        Inspection::of(bytes).map_err(|error| not_a_component(name, &error))
+    }
+}
+
+/// Returns every component with its state and permissions.
+///
+/// # Errors
+///
+/// The registry cannot be read.
+pub fn list(start: &Path) -> Result<ComponentList, Failure> {
+    let here = Here::open(start)?;
+    Ok(registry::list(&here.registry, &here.requests, &used(ALL)))
+}
+
+/// Revokes an approval, so that the component is not loaded any more.
+///
+/// # Errors
+///
+/// There is no such approval, or the file of grants or the audit log cannot be written.
+pub fn revoke(start: &Path, name: &str, events: &Events) -> Result<ComponentDocument, Failure> {
+    let name = component_name(name)?;
+    if builtin::ALL.iter().any(|one| one.name == name.as_str()) {
+        let message = format!("`{name}` is builtin, so there is nothing to revoke");
+        return Err(Failure::refused("nothing_to_revoke", message)
+            .hint("`act components approve FILE --replaces` lets another one take its place"));
+    }
+    apply(start, Change::Revoke { name: name.clone() }, events)?;
+    Here::open(start)?.document(name.as_str(), &used(ALL))
+}
+
+/// Returns what components used in the last tasks, from the journals.
+fn used(tasks: usize) -> Used {
+    let place =
+        ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
+    registry::usage_history(place.map(|place| newest_journals(&place, tasks)).unwrap_or_default())
+}
+
+/// Writes a decision to the file of grants and to the audit log.
+fn apply(start: &Path, change: Change, events: &Events) -> Result<(), Failure> {
+    let root = act_config::find_root(start)?.map(|root| root.path);
+    let artifacts = prepare::artifacts_for(root.as_deref())?;
+    let state = artifacts.state().map_err(|error| {
+        let path = artifacts.path().join("state");
+        let message = format!("{} cannot be used: {error}", path.display());
+        Failure::refused("store_unusable", message)
+            .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
+    })?;
+    let audit = prepare::audit(&artifacts, &prepare::store(&artifacts)?)?;
+    anchor::before(root.as_deref(), &audit)?;
+    registry::change(change, &state, root.as_deref(), &audit)?;
+    anchor::after(root.as_deref(), &audit, events);
+    Ok(())
+}
+
+fn component_name(name: &str) -> Result<ComponentName, Failure> {
+    name.parse().map_err(|error: ValueError| Failure::usage(error.to_string()))
+}
+
+/// Reads a component file that the user named.
+pub(super) fn component_file(file: &Path) -> Result<Vec<u8>, Failure> {
+    registry::read_component_file(file).map_err(|error| {
+        let message = format!("{} cannot be read as a component: {error}", file.display());
+        Failure::refused("component_unreadable", message)
+            .hint("name a regular file of at most 64 MiB")
+    })
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::refused("component_unknown", format!("there is no component `{name}` here"))
+        .hint("`act components` lists what there is")
+}
+
+fn not_a_component(what: &str, error: &impl std::fmt::Display) -> Failure {
+    Failure::refused("not_a_component", format!("{what}: {error}"))
+        .hint("a component is built for wasm32-wasip2, and packed with `act components pack`")
+}
+
+fn what(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Scout => "scout",
+        Kind::Tool => "tool component",
+    }
+}

@@ -1,0 +1,140 @@
+//! `act components pack`: adds a manifest to a component that any toolchain built.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{AtFlags, CWD, Mode};
+use serde::Serialize;
+
+use crate::capabilities::not_a_component;
+use act_component::ManifestError;
+use act_component::registry::read_component_file;
+use act_core::Failure;
+use act_fs::NEW;
+use act_workspace::digest;
+
+const MAX_MANIFEST: u64 = 1 << 20;
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Packed {
+    pub file: String,
+    pub sha256: String,
+    pub bytes: u64,
+}
+
+/// Adds a manifest to a component, or replaces the one it has. `output` is another file to write instead of the
+/// component itself.
+///
+/// # Errors
+///
+/// A file cannot be read or written, is not a component, or is not a manifest.
+pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Packed, Failure> {
+    let unreadable = |path: &Path, error: io::Error| {
+        Failure::refused(
+            "component_unreadable",
+            format!("{} cannot be read: {error}", path.display()),
+        )
+        .hint("name a regular file")
+    };
+    let component = read_component_file(file).map_err(|error| unreadable(file, error))?;
+    let manifest_text = read_component_file(manifest)
+        .map_err(|error| unreadable(manifest, error))
+        .and_then(|text| {
+            let fits = text.len() as u64 <= MAX_MANIFEST;
+            let large = || unreadable(manifest, io::ErrorKind::FileTooLarge.into());
+            fits.then_some(text).ok_or_else(large)
+        })?;
+    let packed =
+        act_component::pack_manifest(&component, &manifest_text).map_err(|error| match error {
+            ManifestError::NotAComponent(_) => not_a_component(&file.display().to_string(), &error),
+            _ => not_a_manifest(manifest, &error),
+        })?;
+    let to = output.unwrap_or_else(|| file.to_owned());
+    replace(&to, &packed).map_err(|error| {
+        Failure::refused(
+            "component_unwritable",
+            format!("{} cannot be written: {error}", to.display()),
+        )
+        .hint("look at the directory and its mode, or name another file with --output")
+    })?;
+    Ok(Packed {
+        file: to.display().to_string(),
+        sha256: digest(&packed),
+        bytes: packed.len() as u64,
+    })
+}
+
+fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
+    Failure::refused("manifest_wrong", format!("{}: {error}", manifest.display()))
+        .hint("`act components new` writes one that is right; specs/capabilities.md says what stands in it")
+}
+
+/// Writes a new file beside the old one and renames it, so that readers see either of them whole.
+fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
+    let temporary = path.with_file_name(format!(".{name}-{:016x}", rand::random::<u64>()));
+    let mut file =
+        File::from(rustix::fs::openat(CWD, &temporary, NEW, Mode::from_raw_mode(0o644))?);
+    let written = file
+        .write_all(bytes)
+        .and_then(|()| file.sync_all())
+        .and_then(|()| Ok(rustix::fs::renameat(CWD, &temporary, CWD, path)?));
+    if written.is_err() {
+        let _ = rustix::fs::unlinkat(CWD, &temporary, AtFlags::empty());
+    }
+    written
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+    use act_component::Inspection;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schema_of_a_packed_component_is_published() {
+        // EVENT-8
+        schema::holds::<Packed>("components-pack");
+    }
+
+    const MANIFEST: &str = r#"{"kind":"scout","name":"x","version":"1","about":"X.","needs":[]}"#;
+
+    // CAPABILITY-22
+    #[test]
+    fn a_manifest_takes_the_place_of_the_one_before() {
+        let temp = tempfile::tempdir().unwrap();
+        let (file, manifest) = (temp.path().join("x.wasm"), temp.path().join("m.json"));
+        fs::write(&file, b"\0asm\x0d\0\x01\0").unwrap();
+        fs::write(&manifest, MANIFEST).unwrap();
+        let first = pack(&file, &manifest, None).unwrap();
+        fs::write(&manifest, MANIFEST.replace("\"1\"", "\"2\"")).unwrap();
+        let second = pack(&file, &manifest, None).unwrap();
+        assert_ne!(first.sha256, second.sha256);
+        let read = Inspection::of(fs::read(&file).unwrap()).unwrap();
+        assert_eq!((read.manifest.version.as_str(), read.sha256), ("2", second.sha256));
+        assert_eq!(fs::read_dir(temp.path()).unwrap().count(), 2, "nothing is left beside");
+    }
+
+    // CAPABILITY-22
+    #[test]
+    fn what_is_no_manifest_or_no_component_leaves_the_file_as_it_was() {
+        let temp = tempfile::tempdir().unwrap();
+        let (file, manifest) = (temp.path().join("x.wasm"), temp.path().join("m.json"));
+        fs::write(&file, b"\0asm\x0d\0\x01\0").unwrap();
+        fs::write(&manifest, MANIFEST.replace("needs", "wants")).unwrap();
+        let refused = pack(&file, &manifest, None).unwrap_err();
+        assert!(
+            refused.code == "manifest_wrong" && refused.message.contains("m.json"),
+            "{refused:?}"
+        );
+        assert_eq!(fs::read(&file).unwrap(), b"\0asm\x0d\0\x01\0");
+        fs::write(&manifest, MANIFEST).unwrap();
+        fs::write(&file, b"\0asm\x01\0\0\0").unwrap();
+        assert!(pack(&file, &manifest, None).unwrap_err().message.contains("core module"));
+        assert_eq!(fs::read(&file).unwrap(), b"\0asm\x01\0\0\0");
+    }
+}

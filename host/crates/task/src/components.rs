@@ -1,0 +1,247 @@
+//! Components as the Editor sees them: a Scout and tools, behind the traits of the agent crate.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use act_agent::editor::{Answer, OrEnd, Session, Tool, ToolOutput};
+use act_agent::scout::{QueryFailure, Question, Scout};
+use act_component::{
+    ComponentFailure, GuestFailure, HostContext, ScoutComponent, ScoutQuestion, ToolComponent,
+};
+use act_core::event::Events;
+use act_model::{Model, ModelErrorKind, ToolSpec};
+use act_workspace::RepoWriter;
+/// A Scout in a component, behind the trait of the agent crate.
+pub struct ComponentScout {
+    name: String,
+    component: ScoutComponent,
+    services: HostContext,
+    about: Option<String>,
+    /// The time limit of one attempt, including the time of the model.
+    wall: Duration,
+}
+
+impl ComponentScout {
+    pub fn new(
+        name: &str,
+        component: ScoutComponent,
+        services: HostContext,
+        wall: Duration,
+    ) -> Self {
+        Self { name: name.to_owned(), component, services, about: None, wall }
+    }
+
+    /// Introduces the Scout to the Editor by what its author says about it. The two that every Editor knows need
+    /// no introduction.
+    #[must_use]
+    pub fn introduced(mut self) -> Self {
+        self.about = Some(self.component.manifest.about.clone());
+        self
+    }
+}
+
+impl Scout for ComponentScout {
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn sha256(&self) -> &str {
+        &self.component.sha256
+    }
+
+    fn about(&self) -> Option<&str> {
+        self.about.as_deref()
+    }
+
+    fn ask<'a>(
+        &'a self,
+        question: &'a Question,
+        attempt: u32,
+        cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Result<String, QueryFailure>> {
+        Box::pin(async move {
+            let asked = ScoutQuestion {
+                text: question.text.clone(),
+                context: question.context.clone(),
+                facts_only: false,
+            };
+            let services = HostContext { attempt, ..self.services.clone() };
+            self.component.ask(asked, services, self.wall, cancel).await.map_err(failure)
+        })
+    }
+}
+
+fn failure(failure: ComponentFailure) -> QueryFailure {
+    QueryFailure {
+        message: failure.to_string(),
+        is_retryable: failure.is_retryable(),
+        retry_after: failure.retry_after(),
+        cancelled: matches!(failure, ComponentFailure::Cancelled),
+        budget_spent: matches!(
+            &failure,
+            ComponentFailure::Model(error) if error.kind == ModelErrorKind::Budget
+        ),
+    }
+}
+
+/// Time limit of one call: file operations take milliseconds, and a tool that hangs must not stop the task.
+const CALL: Duration = Duration::from_secs(30);
+/// Separates the name of a component from the name of its tool. The name of a component never contains it.
+const SEPARATOR: &str = "__";
+
+/// Returns the tools of the file tools, then those of the other components. Only the file tools may be scoped to a
+/// package. Refused edits are counted in the events of the component (`repo/edit`).
+pub(super) fn component_tools(
+    files: ToolComponent,
+    others: Vec<ToolComponent>,
+    writer: &Arc<RepoWriter>,
+    model: &Arc<dyn Model>,
+    events: &Events,
+) -> Vec<Arc<dyn Tool>> {
+    let services = |component: &ToolComponent| HostContext {
+        view: Some(writer.view().clone()),
+        versions: Some(writer.versions().clone()),
+        writer: Some(Arc::clone(writer)),
+        model: Some((Arc::clone(model), component.manifest.name.clone())),
+        attempt: 1,
+        events: events.clone(),
+    };
+    let tools_of = |component: ToolComponent, edits_files: bool| {
+        let (services, component) = (services(&component), Arc::new(component));
+        let prefix = match edits_files {
+            true => String::new(),
+            false => format!("{}{SEPARATOR}", component.manifest.name),
+        };
+        let tools = component.manifest.tools.clone().into_iter();
+        let tools = tools.map(move |spec| {
+            let tool = spec.name.clone();
+            let spec = ToolSpec { name: format!("{prefix}{tool}"), ..spec };
+            let (component, services) = (Arc::clone(&component), services.clone());
+            Arc::new(ComponentTool { spec, tool, component, services, edits_files })
+                as Arc<dyn Tool>
+        });
+        tools.collect::<Vec<_>>()
+    };
+    let mut tools = tools_of(files, true);
+    tools.extend(others.into_iter().flat_map(|other| tools_of(other, false)));
+    tools
+}
+
+struct ComponentTool {
+    /// The specification that the model gets.
+    spec: ToolSpec,
+    /// The name of the tool in its component.
+    tool: String,
+    component: Arc<ToolComponent>,
+    services: HostContext,
+    edits_files: bool,
+}
+
+impl Tool for ComponentTool {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn call<'a>(
+        &'a self,
+        arguments: &'a str,
+        session: &'a mut Session<'_>,
+    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
+        let (cancel, package) = (session.cancel(), session.package());
+        async move {
+            if !self.edits_files {
+                return Ok(self.answer(arguments, cancel).await.into());
+            }
+            let arguments = scoped(package, &self.tool, arguments);
+            Ok(self.answer(&arguments, cancel).await.into())
+        }
+        .boxed()
+    }
+}
+
+impl ComponentTool {
+    async fn answer(&self, arguments: &str, cancel: &CancellationToken) -> Answer {
+        let services = self.services.clone();
+        match self.component.call(&self.tool, arguments, services, CALL, cancel).await {
+            Ok(outcome) => Answer::from_component(outcome.text, outcome.is_error),
+            Err(ComponentFailure::Guest(GuestFailure::BadArguments(why))) => {
+                Answer::refusal("bad_arguments", &why)
+            }
+            Err(ComponentFailure::Guest(GuestFailure::UnknownTool)) => {
+                Answer::refusal("unknown_tool", &format!("there is no tool {}", self.tool))
+            }
+            Err(failure) => Answer::refusal("tool_failed", &failure.to_string()),
+        }
+    }
+}
+
+/// Returns the arguments of a file tool in a task that is scoped to a package: `list` and `search` mean the package
+/// unless the model names a place. The tool itself refuses text that is not a JSON object.
+fn scoped<'a>(package: Option<&str>, tool: &str, arguments: &'a str) -> Cow<'a, str> {
+    let Some(package) = package else { return arguments.into() };
+    let text = if arguments.trim().is_empty() { "{}" } else { arguments };
+    let Ok(mut arguments_read) = serde_json::from_str::<Map<String, Value>>(text) else {
+        return arguments.into();
+    };
+    let (name, place) = match (tool, arguments_read.get("glob")) {
+        ("list", _) if arguments_read.get("path").is_none_or(Value::is_null) => {
+            ("path", package.to_owned())
+        }
+        ("search", None | Some(Value::Null)) => ("glob", format!("/{}", globset::escape(package))),
+        ("search", Some(Value::String(glob))) if !names_a_place(glob) => {
+            let name = glob.strip_prefix("**/").unwrap_or(glob);
+            ("glob", format!("/{}/**/{name}", globset::escape(package)))
+        }
+        _ => return arguments.into(),
+    };
+    arguments_read.insert(name.to_owned(), place.into());
+    Value::Object(arguments_read).to_string().into()
+}
+
+/// Returns whether a glob names a place: a `/` makes it a path from the root, except in a leading `**/`, which means
+/// any depth.
+fn names_a_place(glob: &str) -> bool {
+    glob.strip_prefix("**/").unwrap_or(glob).trim_end_matches('/').contains('/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// EDITOR-15
+    #[test]
+    fn the_package_is_meant_where_no_place_is_named() {
+        for (tool, arguments, expected) in [
+            ("list", "", r#"{"path":"packages/core"}"#),
+            ("list", r#"{"path":null}"#, r#"{"path":"packages/core"}"#),
+            ("list", r#"{"path":"."}"#, r#"{"path":"."}"#),
+            ("list", r#"{"path":"docs"}"#, r#"{"path":"docs"}"#),
+            ("search", r#"{"pattern":"x"}"#, r#"{"pattern":"x","glob":"/packages/core"}"#),
+            (
+                "search",
+                r#"{"pattern":"x","glob":"*.rs"}"#,
+                r#"{"pattern":"x","glob":"/packages/core/**/*.rs"}"#,
+            ),
+            (
+                "search",
+                r#"{"pattern":"x","glob":"**/*.rs"}"#,
+                r#"{"pattern":"x","glob":"/packages/core/**/*.rs"}"#,
+            ),
+            ("search", r#"{"glob":"docs/**"}"#, r#"{"glob":"docs/**"}"#),
+            ("search", r#"{"glob":"/docs"}"#, r#"{"glob":"/docs"}"#),
+            ("search", r#"{"glob":"**/docs/*.md"}"#, r#"{"glob":"**/docs/*.md"}"#),
+            ("search", "no json", "no json"),
+            ("read", "{}", "{}"),
+        ] {
+            assert_eq!(scoped(Some("packages/core"), tool, arguments), expected, "{arguments}");
+            assert_eq!(scoped(None, tool, arguments), arguments);
+        }
+        assert_eq!(scoped(Some("a[b]"), "search", "{}"), r#"{"glob":"/a[[]b[]]"}"#);
+    }
+}

@@ -1,0 +1,350 @@
+//! The end of a task: stored first, then recorded in the audit log, then emitted as `task_finished`, the last event.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use act_agent::editor::TaskResult;
+use act_audit::{AuditError, Entry, Event};
+use act_core::event::{EventKind, Events};
+use act_core::exit::Exit;
+use act_core::{Failure, Outcome, TaskState, reason};
+use act_model::TokenLedger;
+use act_records::store::StoreError;
+
+use crate::queue::{OwnedTask, Stored};
+use crate::retention;
+
+/// How long a store that another process holds is waited for.
+const MAX_WAIT_BUSY: Duration = Duration::from_secs(60);
+/// How long a disk that is full or gone is waited for.
+const MAX_WAIT_UNUSABLE: Duration = Duration::from_secs(3);
+const RETRY: Duration = Duration::from_millis(250);
+
+/// Emits `task_finished` exactly once. If it is dropped before that, by a panic or by a return that forgot it, it
+/// reports that the task ended by a fault of act.
+pub(super) struct FinishGuard {
+    events: Events,
+    ledger: TokenLedger,
+    /// `None` before the task was accepted.
+    owned_task: Option<Arc<OwnedTask>>,
+    finished: bool,
+}
+
+impl FinishGuard {
+    pub(super) fn new(events: Events, ledger: TokenLedger) -> Self {
+        Self { events, ledger, owned_task: None, finished: false }
+    }
+
+    /// Makes the guard store the end of the task before it emits it.
+    pub(super) fn stored_by(mut self, owned_task: Arc<OwnedTask>) -> Self {
+        self.owned_task = Some(owned_task);
+        self
+    }
+
+    pub(super) fn finish(mut self, result: TaskResult) -> Exit {
+        self.emit_end(result)
+    }
+
+    /// Ends the task as REFUSED: it was accepted, and a check failed when its turn came.
+    pub(super) fn refuse(mut self, failure: &Failure) -> Exit {
+        let hint = failure.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+        self.emit_end(TaskResult {
+            summary: Some(format!("{}{hint}", failure.message)),
+            ..TaskResult::of(Outcome::Refused { reason: failure.code.to_owned() })
+        })
+    }
+
+    /// Stores, records and emits the end. If the store holds another end, that one is emitted, so that what users
+    /// see is what is stored.
+    fn emit_end(&mut self, mut result: TaskResult) -> Exit {
+        self.finished = true;
+        if let Some(owned_task) = &self.owned_task {
+            let stored = store_end(owned_task, &result.outcome, &self.events);
+            if let Some((outcome, why)) = self.instead(owned_task, &result.outcome, stored) {
+                result.outcome = outcome;
+                result.summary = why.or(result.summary);
+            }
+            let recorded = record_end(owned_task, &result.outcome, result.run_id.as_deref());
+            if let Err(error) = recorded {
+                self.events
+                    .warn(format!("cannot record the end of this task in the audit log: {error}"));
+            }
+        }
+        let (state, exit) = (result.outcome.state(), result.outcome.exit());
+        self.events.emit(EventKind::TaskFinished {
+            state,
+            exit_code: exit as u8,
+            run_id: result.run_id,
+            reason: result.outcome.reason().map(str::to_owned),
+            summary: result.summary,
+            report_path: result.report_path,
+            tokens: self.ledger.by_role(),
+            gate_inputs_changed: result.gate_inputs_changed,
+            edits_refused: result.edits_refused,
+        });
+        exit
+    }
+
+    /// Returns the end that is emitted if the wanted one could not be stored, and the text that replaces the
+    /// summary.
+    fn instead(
+        &self,
+        owned_task: &OwnedTask,
+        wanted: &Outcome,
+        stored: Result<Stored, StoreError>,
+    ) -> Option<(Outcome, Option<String>)> {
+        let task_id = &owned_task.task_id;
+        Some(match stored {
+            Ok(Stored::AsWanted) => return None,
+            Ok(Stored::Otherwise(outcome)) if outcome.state() == TaskState::Cancelled => {
+                (outcome, None)
+            }
+            Ok(Stored::Otherwise(outcome)) => {
+                let why = "another act process took this one for dead and has ended the task";
+                (outcome, Some(why.to_owned()))
+            }
+            Err(error) if !owned_task.is_running() => {
+                let why = format!(
+                    "{error}; the end of the task could not be saved: the next act in this repository records it as \
+                     cancelled, and `act run --again {task_id}` then runs it again"
+                );
+                (Outcome::NotStored { reason: error.code().to_owned() }, Some(why))
+            }
+            Err(error) => {
+                let state = wanted.state().as_str();
+                let text = format!(
+                    "{error}; the result ({state}) could not be saved to the database; the next act command restores it from the journal"
+                );
+                self.events.emit(EventKind::Diagnosis { text });
+                // The line of the diagnosis had to reach the journal as well.
+                if owned_task.is_journaled() {
+                    return None;
+                }
+                let why = format!(
+                    "{error}; the task ended as {state}, but the result could not be saved; your working tree keeps its changes"
+                );
+                (Outcome::infra(reason::END_NOT_KEPT), Some(why))
+            }
+        })
+    }
+}
+
+/// Stores the end of the task. Repeats this while the error may pass, and removes old runs once to make room.
+fn store_end(
+    owned_task: &OwnedTask,
+    wanted: &Outcome,
+    events: &Events,
+) -> Result<Stored, StoreError> {
+    let start = Instant::now();
+    let mut reported = false;
+    loop {
+        let error = match owned_task.end(wanted) {
+            Err(error) if error.may_pass() => error,
+            stored => return stored,
+        };
+        let limit = match error {
+            StoreError::Busy { .. } => MAX_WAIT_BUSY,
+            _ => MAX_WAIT_UNUSABLE,
+        };
+        if start.elapsed() > limit {
+            return Err(error);
+        }
+        if !std::mem::replace(&mut reported, true) {
+            events.warn(format!("the result of this task cannot be saved yet: {error}"));
+            let room = retention::make_room_while(&owned_task.context, &|| start.elapsed() < limit);
+            // The end is stored again whether that made room or not.
+            let _ = room;
+        }
+        std::thread::sleep(RETRY);
+    }
+}
+
+impl Drop for FinishGuard {
+    fn drop(&mut self) {
+        if self.finished {
+            return;
+        }
+        // A sink that panics now would end the process before the other sinks have received the event.
+        let emit = std::panic::AssertUnwindSafe(|| {
+            self.emit_end(TaskResult::of(Outcome::infra(reason::UNEXPECTED)));
+        });
+        let _ = std::panic::catch_unwind(emit);
+    }
+}
+
+/// Records the end of a task that has started.
+fn record_end(
+    owned_task: &OwnedTask,
+    outcome: &Outcome,
+    run_id: Option<&str>,
+) -> Result<(), AuditError> {
+    let Some(audit) = owned_task.audit() else { return Ok(()) };
+    let entry = Entry::new(Event::TaskFinished)
+        .object(outcome.state().as_str())
+        .count("exit_code", outcome.exit() as u64)
+        .names(run_id);
+    audit.append(outcome.reason().map_or(entry.clone(), |reason| entry.reason(reason)))?;
+    audit.settle()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::Event;
+    use act_core::event::Milestone;
+    use act_core::event::Sink;
+    use std::sync::Mutex;
+
+    #[derive(Clone, Default)]
+    struct Seen(Arc<Mutex<Vec<serde_json::Value>>>);
+
+    impl Sink for Seen {
+        fn event(&mut self, event: &Event) {
+            let line = event.to_json().map(|line| serde_json::from_str(&line).unwrap());
+            self.0.lock().unwrap().extend(line);
+        }
+    }
+
+    fn story(work: impl FnOnce(FinishGuard, Events)) -> Vec<serde_json::Value> {
+        let seen = Seen::default();
+        let events = Events::new("t-1", vec![Box::new(seen.clone())]);
+        let last = FinishGuard::new(events.clone(), TokenLedger::default());
+        let work = std::panic::AssertUnwindSafe(|| work(last, events));
+        let _ = std::panic::catch_unwind(work);
+        let seen = seen.0.lock().unwrap();
+        seen.clone()
+    }
+
+    #[test]
+    fn a_panic_still_ends_with_the_last_word() {
+        // EVENT-3, TASK-16
+        let lines = story(|_last, events| {
+            events.emit(Milestone::Analyzing.into());
+            panic!("a fault");
+        });
+        let last = lines.last().unwrap();
+        assert_eq!(lines.len(), 2);
+        assert_eq!(last["type"], "task_finished");
+        assert_eq!(last["state"], "INFRA_ERROR");
+        assert_eq!(last["reason"], "unexpected");
+        assert_eq!(last["exit_code"], 4);
+    }
+
+    #[test]
+    fn what_was_said_is_not_said_again() {
+        let lines = story(|last, _| {
+            assert_eq!(last.finish(TaskResult::cancelled()), Exit::Cancelled);
+        });
+        assert_eq!(lines.len(), 1);
+        assert_eq!(lines[0]["state"], "CANCELLED");
+    }
+
+    struct TestTask {
+        dir: tempfile::TempDir,
+        owned_task: Arc<OwnedTask>,
+    }
+
+    /// A task that waits, or has begun.
+    fn accepted(running: bool) -> TestTask {
+        use crate::queue::TaskContext;
+        use crate::{Mode, RunArgs};
+        use act_records::artifacts::ArtifactDir;
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        std::fs::create_dir(&repo).unwrap();
+        let artifacts = Arc::new(ArtifactDir::open(&dir.path().join("a"), &repo).unwrap());
+        let store = crate::prepare::store(&artifacts).unwrap();
+        let context = TaskContext::new(store, artifacts, &repo).unwrap();
+        let args = RunArgs {
+            text: "x".into(),
+            repo: repo.clone(),
+            verbose: false,
+            allow_paths: vec![],
+            max_tokens: None,
+            mode: Mode::Run { baseline: false },
+            script: None,
+        };
+        let (owned_task, _) = context.submit(&args, &repo).unwrap();
+        assert!(!running || owned_task.start().unwrap());
+        TestTask { dir, owned_task: Arc::new(owned_task) }
+    }
+
+    /// Returns the last event and the exit code when a success cannot be saved as it should.
+    fn end_of(task: &TestTask, spoil: impl FnOnce(&OwnedTask)) -> (serde_json::Value, Exit) {
+        let seen = Seen::default();
+        let mut sinks: Vec<Box<dyn Sink>> = task.owned_task.journal().0.into_iter().collect();
+        sinks.push(Box::new(seen.clone()));
+        let events = Events::new(task.owned_task.task_id.as_str(), sinks);
+        let last = FinishGuard::new(events, TokenLedger::default());
+        let last = last.stored_by(Arc::clone(&task.owned_task));
+        spoil(&task.owned_task);
+        let exit = last.finish(TaskResult::of(Outcome::Success));
+        let end = seen.0.lock().unwrap().last().unwrap().clone();
+        assert_eq!(end["exit_code"], exit as u8);
+        (end, exit)
+    }
+
+    fn forget_row(owned_task: &OwnedTask) {
+        let db = rusqlite::Connection::open(owned_task.context.store.path()).unwrap();
+        db.execute("DELETE FROM tasks", []).unwrap();
+    }
+
+    #[test]
+    fn an_end_that_only_the_journal_has_is_told_and_one_that_nothing_has_is_not() {
+        // TASK-30
+        let task = accepted(true);
+        let (end, exit) = end_of(&task, forget_row);
+        assert_eq!((end["state"].as_str(), exit), (Some("SUCCESS"), Exit::Ok));
+        let artifacts = &task.owned_task.context.artifacts;
+        let line = artifacts.last_line(&task.owned_task.task_id).unwrap().unwrap();
+        assert!(line.contains(r#""state":"SUCCESS""#), "{line}");
+
+        let task = accepted(true);
+        // A journal that cannot be written any more.
+        let full = std::fs::File::options().write(true).open("/dev/full");
+        let Ok(full) = full else {
+            act_core::testing::skip("no /dev/full");
+            return;
+        };
+        let journal = task.dir.path().join("a/state/journal");
+        let path = journal.join(format!("{}.jsonl", task.owned_task.task_id));
+        assert!(path.exists());
+        task.owned_task.replace_journal(full);
+        let (end, exit) = end_of(&task, forget_row);
+        assert_eq!((end["state"].as_str(), exit), (Some("INFRA_ERROR"), Exit::Infra));
+        assert_eq!(end["reason"], "end_not_kept");
+    }
+
+    #[test]
+    fn an_end_that_others_have_kept_is_told_as_they_have() {
+        // TASK-30
+        let task = accepted(true);
+        let (end, exit) = end_of(&task, |owned_task| {
+            let interrupted = Outcome::infra(reason::INTERRUPTED);
+            assert!(
+                owned_task
+                    .context
+                    .store
+                    .end(&owned_task.task_id, &owned_task.context.this, &interrupted)
+                    .unwrap()
+            );
+        });
+        assert_eq!((end["state"].as_str(), exit), (Some("INFRA_ERROR"), Exit::Infra));
+        assert_eq!(end["reason"], "interrupted");
+
+        let task = accepted(false);
+        let (end, exit) = end_of(&task, forget_row);
+        assert_eq!((end["state"].as_str(), exit), (Some("CANCELLED"), Exit::Cancelled));
+    }
+
+    #[test]
+    fn a_task_whose_configuration_broke_while_it_waited_is_refused() {
+        let failure = Failure::refused("config_missing", "gone").hint("run `act init`");
+        let lines = story(|last, _| {
+            assert_eq!(last.refuse(&failure), Exit::Refused);
+        });
+        assert_eq!(lines[0]["state"], "REFUSED");
+        assert_eq!(lines[0]["reason"], "config_missing");
+        assert_eq!(lines[0]["summary"], "gone\nhint: run `act init`");
+    }
+}

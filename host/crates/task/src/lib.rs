@@ -1,0 +1,69 @@
+//! The life of a task: checked, accepted into the queue of its repository, run when its turn comes, stored and reported.
+//! Also everything that commands look up about tasks, verifications and components.
+//!
+//! This crate promises that a task is stored before anybody learns of it and that its end is stored before it is emitted,
+//! that a refusal leaves nothing behind, and that every task ends with exactly one `task_finished`. It prints nothing:
+//! whoever calls it passes the sinks of the events, and messages for people are events too
+//! ([`act_core::event::Notice`]). Only the command line calls this crate.
+//!
+//! - [`run()`] runs a task from its text to its exit code; [`detach()`] does so in a process of its own.
+//! - [`apply()`] and [`again()`] make the arguments of a task that continues an earlier one.
+//! - [`verify()`] runs the pipeline without a task, [`verify_claim()`] repeats a verification.
+//! - [`scout()`] asks one Scout one question.
+//! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository.
+//! - [`audit_verify()`] and the other `audit_*` functions read the audit log; [`capabilities`] decides about components.
+//!
+//! To follow a task, read `run.rs` from top to bottom; `prepare.rs` says what must hold before, `queue.rs` how a task
+//! waits, `finish.rs` how it ends.
+//!
+//! ```
+//! use act_task::{Mode, TaskId};
+//!
+//! assert!(TaskId::is_one("t-abc123"));
+//! assert_ne!(Mode::DryRun, Mode::Run { baseline: false });
+//! ```
+
+mod audit;
+mod caches;
+mod cancel;
+pub mod capabilities;
+mod components;
+mod detach;
+mod finish;
+mod logs;
+mod metrics;
+mod prepare;
+mod proposal;
+mod queue;
+mod retention;
+mod run;
+mod scouting;
+mod sinks;
+mod status;
+mod stuck_report;
+mod verify;
+
+pub use audit::attestation::{Resource, Statement, TestOutcome, TestResult, audit_export};
+pub use audit::explain::{
+    ComponentInRun, Explanation, GateInputOfRun, ManifestCheck, audit_explain,
+};
+pub use audit::grants::{ComponentAt, GrantsAt, GrantsFile, audit_grants};
+pub use audit::verify::{AuditRestarted, audit_accept, audit_restart, audit_verify};
+pub use audit::{AuditFilter, AuditList, audit_list, audit_show};
+pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
+pub use cancel::{Cancellation, Which, cancel};
+pub use components::ComponentScout;
+pub use detach::{Detached, TakeOver, detach, take_over};
+pub use logs::{LogDocument, RunLog, log};
+pub use metrics::{Metrics, Spread, metrics};
+pub use prepare::{Incomplete, ca_bundle, connect_model, granted};
+pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
+pub use queue::TaskId;
+pub use run::{Mode, RunArgs, again, cancelled_by_signals, run};
+pub use scouting::{
+    Comparison, ScoutAnswer, ScoutArgs, ScoutFacts, Side, Took, WhichScout, compare, facts, scout,
+};
+pub use sinks::JsonLines;
+pub use status::{History, Queue, Repo, Status, history, queue, status};
+pub use stuck_report::{Origin, Report, Resolved, StuckReportNote, report, resolve_report};
+pub use verify::{ClaimCheck, ClaimSide, Difference, Note, verify, verify_claim};

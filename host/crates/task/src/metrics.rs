@@ -1,0 +1,135 @@
+//! What all tasks of this ARTIFACT_DIR came to: `act metrics`.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use serde::Serialize;
+
+use crate::status::Lookup;
+use act_core::Failure;
+use act_core::event::ModelUsage;
+use act_records::store::{TaskState, Totals};
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Metrics {
+    /// When the first task was accepted; null when there was none. ISO 8601 in UTC.
+    pub since: Option<String>,
+    /// Every final state, with the number of tasks that ended so.
+    pub tasks: BTreeMap<String, u64>,
+    /// Over tasks that have ended and were verified at least once; null without one.
+    pub verify_attempts_mean: Option<f64>,
+    /// Over the same tasks.
+    pub replans_per_task: Option<f64>,
+    /// One attempt of a query, by the Scout's name.
+    pub scout_latency_ms: BTreeMap<String, Spread>,
+    /// One verification, whoever asked for it.
+    pub verifier_ms: Spread,
+    /// By role.
+    pub tokens: BTreeMap<String, ModelUsage>,
+}
+
+/// Durations in milliseconds: their number and sum, and the shortest that this share of them does not exceed.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Spread {
+    pub count: u64,
+    pub sum: u64,
+    pub p50: Option<u64>,
+    pub p90: Option<u64>,
+    pub p99: Option<u64>,
+}
+
+/// Returns the figures of all tasks in this ARTIFACT_DIR, whatever their repository.
+///
+/// # Errors
+///
+/// The store cannot be read.
+pub fn metrics(start: &Path) -> Result<Metrics, Failure> {
+    Ok(of(Lookup::open(start)?.store.totals()?))
+}
+
+fn of(totals: Totals) -> Metrics {
+    let mean = |sum: u64| match totals.verified_tasks {
+        0 => None,
+        tasks => Some((sum as f64 / tasks as f64 * 1000.0).round() / 1000.0),
+    };
+    let ended = TaskState::ALL.into_iter().filter(|state| state.is_final());
+    let count = |state: TaskState| totals.tasks.get(&state).copied().unwrap_or_default();
+    Metrics {
+        tasks: ended.map(|state| (state.as_str().to_owned(), count(state))).collect(),
+        verify_attempts_mean: mean(totals.attempts),
+        replans_per_task: mean(totals.replans),
+        scout_latency_ms: totals
+            .scouts
+            .iter()
+            .map(|(name, sorted)| (name.clone(), Spread::of(sorted)))
+            .collect(),
+        verifier_ms: Spread::of(&totals.verifications),
+        since: totals.since,
+        tokens: totals.tokens,
+    }
+}
+
+impl Spread {
+    fn of(sorted: &[u64]) -> Self {
+        // The nearest rank, so that the figure is one that was measured.
+        let share = |percent: usize| {
+            let rank = (sorted.len() * percent).div_ceil(100);
+            sorted.get(rank.checked_sub(1)?).copied()
+        };
+        Self {
+            count: sorted.len() as u64,
+            sum: sorted.iter().sum(),
+            p50: share(50),
+            p90: share(90),
+            p99: share(99),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+
+    #[test]
+    fn a_share_is_the_nearest_rank() {
+        // CLI-52
+        let of = |sorted: &[u64]| {
+            let spread = Spread::of(sorted);
+            (spread.p50, spread.p90, spread.p99)
+        };
+        assert_eq!(of(&[]), (None, None, None));
+        assert_eq!(of(&[7]), (Some(7), Some(7), Some(7)));
+        let hundred: Vec<u64> = (1..=100).collect();
+        assert_eq!(of(&hundred), (Some(50), Some(90), Some(99)));
+        assert_eq!(of(&[1, 2, 3]), (Some(2), Some(3), Some(3)));
+        assert_eq!(Spread::of(&[1, 2]).sum, 3);
+    }
+
+    #[test]
+    fn every_final_state_is_there_and_means_are_over_verified_tasks() {
+        // CLI-52
+        let totals = Totals {
+            tasks: BTreeMap::from([(TaskState::Success, 3)]),
+            verified_tasks: 3,
+            attempts: 5,
+            replans: 1,
+            ..Totals::default()
+        };
+        let metrics = of(totals);
+        let states: Vec<_> = metrics.tasks.keys().map(String::as_str).collect();
+        assert_eq!(states, ["CANCELLED", "INFRA_ERROR", "PROPOSED", "REFUSED", "STUCK", "SUCCESS"]);
+        assert_eq!((metrics.tasks["SUCCESS"], metrics.tasks["STUCK"]), (3, 0));
+        assert_eq!(metrics.verify_attempts_mean, Some(1.667));
+        assert_eq!(metrics.replans_per_task, Some(0.333));
+        assert_eq!(of(Totals::default()).verify_attempts_mean, None);
+    }
+
+    #[test]
+    fn the_schema_is_published() {
+        // EVENT-8
+        schema::holds::<Metrics>("metrics");
+    }
+}

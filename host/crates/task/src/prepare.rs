@@ -1,0 +1,732 @@
+//! Prepares a task: checks everything that must hold before it starts, and builds the Editor from real parts.
+//!
+//! A refusal leaves nothing behind, has a stable code and says what to do.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::anchor;
+use crate::components::{ComponentScout, component_tools};
+use crate::proposal::Proposal;
+use crate::queue::TaskContext;
+use crate::run::{Mode, RunArgs};
+use crate::{proposal, queue};
+use act_agent::context::NotesWriter;
+use act_agent::editor::{Aim, Editor, TaskInput, TaskRequest};
+use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
+use act_agent::scout::{Grounded, Scout};
+use act_audit::{Audit, AuditError, CheckpointStore};
+use act_component::builtin::Builtin;
+use act_component::registry::{self, Member, OpenError, Policy, Registry, Repo};
+use act_component::{
+    ComponentHost, Grant, HostContext, Kind, LoadError, Loaded, LoadedComponent, ScoutComponent,
+    ToolComponent, builtin,
+};
+use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess};
+use act_core::Failure;
+use act_core::event::Events;
+use act_core::secret::Secrets;
+use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
+use act_model::{Deadlines, Model, TokenLedger};
+use act_records::artifacts::ArtifactDir;
+use act_records::store::{ProposalRecord, Store};
+use act_verifier::{
+    DockerVerifier, Downloads, Engine, EngineUnavailable, ResolvedImage, VerificationConfig,
+};
+use act_workspace::{
+    GlobError, NotesDir, OpenRoot, Overlay, PathGlobs, Profile, RepoView, RepoWriter, Slice,
+    WriteRules, is_binary, read, tree_digest,
+};
+
+/// Everything that a task needs, checked: the task can begin.
+#[derive(Clone)]
+pub(super) struct Ready {
+    pub(super) request: TaskRequest,
+    pub(super) config: Config,
+    pub(super) access: ModelAccess,
+    pub(super) artifacts: Arc<ArtifactDir>,
+    /// The Docker engine; `None` for a dry run, which verifies nothing.
+    pub(super) engine: Option<Engine>,
+    pub(super) rules: WriteRules,
+    /// The items of `Boundaries:` that the write rules enforce.
+    pub(super) enforced: Vec<String>,
+    pub(super) mode: Mode,
+    /// The host of the components; it stores compiled components in the user's cache directory if there is one.
+    pub(super) host: ComponentHost,
+    /// The components that the user approved for this repository.
+    pub(super) members: Vec<Member>,
+    /// The most that the administrator's policy allows any component.
+    pub(super) ceiling: Grant,
+    /// The policy requires that the head of the audit log is sent to another machine before anything begins.
+    pub(super) anchored: bool,
+    /// The token budget that the user typed for this task.
+    flag_max_tokens: Option<u64>,
+    /// The token budget that the policy allows any task.
+    policy_max_tokens: Option<u64>,
+}
+
+impl Ready {
+    /// Returns how many tokens the task may spend, from the flag, the configuration of now and the policy.
+    pub(super) fn max_tokens(&self) -> Option<u64> {
+        let user = ConfigCeiling::of_user().max_tokens;
+        let agent_yaml = self.config.max_tokens;
+        act_config::effective(self.flag_max_tokens, agent_yaml, user, self.policy_max_tokens)
+    }
+
+    /// Starts to read the built-in components from the cache, except those that an approved component replaces.
+    pub(super) fn read_ahead(&self) {
+        let replaced = |name| self.members.iter().any(|one| one.replaces.as_deref() == Some(name));
+        self.host.read_ahead(builtin::ALL.into_iter().filter(|one| !replaced(one.name)));
+    }
+
+    /// Checks permissions and policy again when the turn of the task has come, because both may have changed
+    /// while it waited, and records the grants that are now in force. `config` is `agent.yaml` as it is now, if
+    /// the task waited.
+    ///
+    /// # Errors
+    ///
+    /// A component was not approved, the policy refuses the configuration, or the grants cannot be recorded.
+    pub(super) fn begin(&mut self, config: Option<Config>, audit: &Audit) -> Result<(), Failure> {
+        let mut config = config.unwrap_or_else(|| self.config.clone());
+        let (members, policy) = capabilities(&mut config, AuditMode::All(audit))?;
+        (self.members, self.ceiling) = (members, policy.ceiling);
+        (self.config, self.anchored) = (config, policy.require_anchor);
+        self.policy_max_tokens = policy.config.max_tokens;
+        Ok(())
+    }
+}
+
+/// What is recorded in the audit log while permissions are checked.
+#[derive(Clone, Copy)]
+pub(super) enum AuditMode<'a> {
+    /// Nothing: the caller only wants to know.
+    Nothing,
+    /// Refusals, and nothing else.
+    Refusals,
+    /// Refusals, and grants that were changed by hand: the caller is about to use them.
+    All(&'a Audit),
+}
+
+/// Returns the components that may take part in tasks of this configuration, and the policy. Applies the policy to
+/// the configuration.
+fn capabilities(
+    config: &mut Config,
+    audit_mode: AuditMode<'_>,
+) -> Result<(Vec<Member>, Policy), Failure> {
+    let (registry, members) = admitted(&config.root, &config.components, audit_mode)?;
+    apply_policy(&registry.policy, config)?;
+    Ok((members, registry.policy))
+}
+
+/// Returns the registry and every component that was approved for the repository.
+///
+/// # Errors
+///
+/// The registry cannot be read, or the repository requests a component that was not approved.
+pub(super) fn admitted(
+    root: &Path,
+    requests: &[ComponentRequest],
+    audit_mode: AuditMode<'_>,
+) -> Result<(Registry, Vec<Member>), Failure> {
+    let repo = repo(Some(root))?;
+    let opened = match audit_mode {
+        AuditMode::All(audit) => Registry::open_recorded(artifact_dir().as_deref(), repo, audit),
+        _ => Registry::open(artifact_dir().as_deref(), repo).map_err(OpenError::from),
+    };
+    if let Err(OpenError::File(error)) = &opened {
+        record_refusal(audit_mode, root, |audit| Registry::record_unusable(audit, error));
+    }
+    let registry = opened?;
+    match registry.members(requests) {
+        Ok(members) => Ok((registry, members)),
+        Err(refused) => {
+            record_refusal(audit_mode, root, |audit| Registry::record_refusal(audit, &refused));
+            Err(refused.into())
+        }
+    }
+}
+
+/// Records a refusal in the audit log. If that fails, the refusal stands all the same.
+pub(super) fn record_refusal(
+    audit_mode: AuditMode<'_>,
+    root: &Path,
+    record: impl FnOnce(&Audit) -> Result<(), AuditError>,
+) {
+    let log = || {
+        let artifacts = artifacts(root).ok()?;
+        let context = TaskContext::new(store(&artifacts).ok()?, artifacts, root).ok()?;
+        context.audit_here(root).ok()
+    };
+    let audit = match audit_mode {
+        AuditMode::Nothing => None,
+        AuditMode::Refusals => log(),
+        AuditMode::All(audit) => Some(audit.clone()),
+    };
+    let _ = audit.map(|audit| record(&audit));
+}
+
+/// Returns the components that the repository at or above `start` requests; none if its `agent.yaml` is broken.
+pub(super) fn requests(start: &Path) -> Vec<ComponentRequest> {
+    act_config::load(start).map(|config| config.components).unwrap_or_default()
+}
+
+/// Checks that everything that a task of this configuration would load was approved. Writes nothing.
+///
+/// # Errors
+///
+/// Returns the refusal that a task would get.
+pub fn granted(mut config: Config) -> Result<(), Failure> {
+    capabilities(&mut config, AuditMode::Nothing).map(|_| ())
+}
+
+/// Reads grants and policy. Writes nothing.
+///
+/// # Errors
+///
+/// The repository or the registry cannot be read.
+pub(super) fn registry(root: Option<&Path>) -> Result<Registry, Failure> {
+    Ok(Registry::open(artifact_dir().as_deref(), repo(root)?)?)
+}
+
+/// Reads the registry and records the grants that it holds.
+///
+/// # Errors
+///
+/// The registry cannot be read, or the audit log cannot be written.
+pub(super) fn recorded_registry(root: Option<&Path>, audit: &Audit) -> Result<Registry, Failure> {
+    Ok(Registry::open_recorded(artifact_dir().as_deref(), repo(root)?, audit)?)
+}
+
+fn repo(root: Option<&Path>) -> Result<Option<Repo>, Failure> {
+    root.map(Repo::at).transpose().map_err(|error| {
+        Failure::refused("repository_unusable", format!("the repository cannot be opened: {error}"))
+    })
+}
+
+fn artifact_dir() -> Option<PathBuf> {
+    ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME")).ok()
+}
+
+/// Checks everything that must hold before a task is accepted, in the order in which a new user meets it: the task,
+/// the repository, the model, the machine.
+///
+/// # Errors
+///
+/// Returns the first refusal. Nothing was written then.
+pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
+    let request = TaskRequest::parse(&args.text)?;
+    refuse_keys("task", request.text())?;
+    let mut config = act_config::load(&args.repo)?;
+    match args.mode {
+        // A dry run writes no notes, but a broken notes directory is refused now and not when the proposal is
+        // applied.
+        Mode::DryRun => drop(NotesDir::open_existing(&config.root)?),
+        Mode::Run { .. } | Mode::Apply { .. } => drop(NotesDir::check(&config.root)?),
+    }
+    let (members, policy) = capabilities(&mut config, AuditMode::Refusals)?;
+    let lookup = |name: &str| std::env::var(name).ok();
+    let access = match &args.script {
+        Some(script) => ModelAccess::Scripted(script.clone()),
+        None => act_config::model_access(lookup)?,
+    };
+    // In a task for one package, `src` means the directory of the package first.
+    let find = |name: &str| {
+        let within = config.monorepo_package.iter().map(|package| format!("{package}/{name}"));
+        let mut places = within.chain([name.to_owned()]);
+        places.find(|path| config.root.join(path).symlink_metadata().is_ok())
+    };
+    let boundaries = request.enforced(find)?.into_iter();
+    let (enforced, held): (Vec<_>, Vec<_>) = boundaries.unzip();
+    let enforced = enforced.into_iter().map(str::to_owned).collect();
+    let rules = WriteRules::allowing(&args.allow_paths)
+        .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
+    let (only, never): (Vec<_>, Vec<_>) =
+        held.into_iter().map(|held| (held.only, held.never)).unzip();
+    let rules = rules
+        .protecting(&config.root, &own_directories())
+        .within(&only.concat(), &never.concat())
+        .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
+    let engine = match args.mode {
+        Mode::DryRun => None,
+        Mode::Run { .. } | Mode::Apply { .. } => {
+            ca_bundle(&config)?;
+            Some(Engine::connect().await?)
+        }
+    };
+    // Last, because this is the only check that creates something.
+    let artifacts = artifacts(&config.root)?;
+    let mode = args.mode.clone();
+    let host = ComponentHost::new(act_component::cache_dir().as_deref());
+    Ok(Ready {
+        request,
+        config,
+        access,
+        artifacts,
+        engine,
+        rules,
+        enforced,
+        mode,
+        host,
+        members,
+        ceiling: policy.ceiling,
+        anchored: policy.require_anchor,
+        flag_max_tokens: args.max_tokens,
+        policy_max_tokens: policy.config.max_tokens,
+    })
+}
+
+/// Checks that steps would get the certificates of `ca_bundle`. A verification checks this again; here it has not
+/// cost anything yet.
+///
+/// # Errors
+///
+/// The file cannot be used (`ca_bundle_unusable`).
+pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
+    let Some(path) = &config.pipeline.ca_bundle else { return Ok(()) };
+    act_verifier::check_ca_bundle(path).map_err(|error| {
+        Failure::refused("ca_bundle_unusable", error.message)
+            .hint("name a file of PEM certificates on this machine, or remove the key")
+    })
+}
+
+/// Returns the directories whose content act believes or runs later, so that no task may write there: grants and the
+/// anchor command, compiled components, artifacts.
+fn own_directories() -> Vec<PathBuf> {
+    let compiled = act_component::cache_dir().and_then(|dir| dir.parent().map(Path::to_owned));
+    let (artifacts, home) = (std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
+    let artifacts = ArtifactDir::locate(artifacts, home).ok();
+    [registry::directory_path(), compiled, artifacts].into_iter().flatten().collect()
+}
+
+/// Opens the store for a task that was checked, and records the end of tasks whose process died. This is not part of
+/// `check`, because it creates the database.
+///
+/// # Errors
+///
+/// The store or the audit log cannot be used.
+pub(super) fn context(ready: &Ready) -> Result<TaskContext, Failure> {
+    let context = open_context(&ready.artifacts, &ready.config.root)?;
+    // A task that could not be recorded is not accepted.
+    context.audit.ready()?;
+    Ok(context)
+}
+
+pub(super) fn open_context(
+    artifacts: &Arc<ArtifactDir>,
+    root: &Path,
+) -> Result<TaskContext, Failure> {
+    let context = TaskContext::new(store(artifacts)?, Arc::clone(artifacts), root)?;
+    queue::record_dead_tasks(&context.store, artifacts, &context.this)?;
+    Ok(context)
+}
+
+pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
+    let path = artifacts.path().join("state");
+    let unusable = |error: std::io::Error| {
+        Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
+            .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
+    };
+    let state = artifacts.state().map_err(unusable)?;
+    Ok(Arc::new(Store::open(&state, &path)?))
+}
+
+/// Returns the proposal that the task applies, after checking that it still fits the tree.
+///
+/// # Errors
+///
+/// The proposal is unknown, was changed or does not fit the tree.
+pub(super) fn proposal(
+    ready: &Ready,
+    context: &TaskContext,
+) -> Result<Option<(ProposalRecord, Proposal)>, Failure> {
+    let Mode::Apply { dry_run } = &ready.mode else { return Ok(None) };
+    // A dry writer, because other tasks may be working in the repository.
+    let unusable = |why: String| {
+        let root = ready.config.root.display();
+        Failure::refused("repository_unusable", format!("{root}: {why}"))
+    };
+    let rules = ready.write_rules().map_err(|error| unusable(error.to_string()))?;
+    let writer = RepoWriter::open_dry(&ready.config.root, rules, Overlay::default())
+        .map_err(|error| unusable(error.to_string()))?;
+    proposal::check(context, &writer, dry_run).map(Some)
+}
+
+impl Ready {
+    /// Returns what the task may write.
+    ///
+    /// # Errors
+    ///
+    /// A glob of `verification.include` is invalid.
+    pub(super) fn write_rules(&self) -> Result<WriteRules, GlobError> {
+        let rules = self.rules.clone().scoped(self.config.monorepo_package.as_deref());
+        rules.including(&self.config.pipeline.include)
+    }
+}
+
+/// Returns the audit log of an ARTIFACT_DIR; its store holds the head of the log. The first record opens the file.
+///
+/// # Errors
+///
+/// The state directory cannot be opened (`store_unusable`).
+pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit, Failure> {
+    let path = artifacts.path().join("state");
+    let state = artifacts.state().map_err(|error| {
+        Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
+    })?;
+    let keeper: Arc<dyn CheckpointStore> = Arc::<Store>::clone(store);
+    Ok(Audit::new(state, &path, keeper, secrets()))
+}
+
+/// Returns the keys of the environment, which must never be stored, sent or printed.
+pub(super) fn secrets() -> Secrets {
+    act_config::secrets(|name| std::env::var(name).ok())
+}
+
+/// Everything that a verification without a task needs.
+pub(super) struct GateReady {
+    pub(super) config: Config,
+    pub(super) artifacts: Arc<ArtifactDir>,
+    /// A missing engine is the result of the verification and not a refusal.
+    pub(super) engine: Result<Engine, EngineUnavailable>,
+    /// The policy requires that the head of the audit log is sent first.
+    pub(super) anchored: bool,
+}
+
+pub(super) async fn gate(repo: &Path) -> Result<GateReady, Failure> {
+    let mut config = act_config::load(repo)?;
+    let policy = registry(Some(&config.root))?.policy;
+    apply_policy(&policy, &mut config)?;
+    let artifacts = artifacts(&config.root)?;
+    let engine = Engine::connect().await;
+    Ok(GateReady { config, artifacts, engine, anchored: policy.require_anchor })
+}
+
+pub(super) fn artifacts(root: &Path) -> Result<Arc<ArtifactDir>, Failure> {
+    artifacts_for(Some(root))
+}
+
+/// Opens the ARTIFACT_DIR, which must not lie in the repository at `root`. Commands outside of a repository pass
+/// `None`.
+///
+/// # Errors
+///
+/// The directory is unknown, cannot be used, or lies in the repository.
+pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Failure> {
+    let path =
+        ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
+    Ok(Arc::new(ArtifactDir::open_for(&path, root)?))
+}
+
+/// Refuses a configuration that the policy forbids, and turns off the network of steps if the policy does.
+fn apply_policy(policy: &Policy, config: &mut Config) -> Result<(), Failure> {
+    pinned(policy, &config.pipeline.image)?;
+    if policy.require_anchor {
+        anchor::is_set_up(Some(&config.root))?;
+    }
+    let user = ConfigCeiling::of_user();
+    // A query of a Scout is a call of a component as well, which has a limit of its own in the policy.
+    let scout_timeout = Some(policy.ceiling.limits.wall);
+    config.lower(&user, &ConfigCeiling { scout_timeout, ..policy.config });
+    Ok(())
+}
+
+/// Refuses an image without a digest, because its tag may name another image tomorrow, unless the policy allows it.
+fn pinned(policy: &Policy, image: &str) -> Result<(), Failure> {
+    if policy.allow_unpinned_images || image.contains("@sha256:") {
+        return Ok(());
+    }
+    let message =
+        format!("image {image} is not pinned by digest, as the administrator's policy wants it");
+    Err(Failure::refused("image_unpinned", message)
+        .hint("write it as NAME@sha256:DIGEST in verification.container_image"))
+}
+
+/// Refuses a text of the user that contains the value of a key of the environment, because the text is sent to the
+/// model and stored. `what` names the text.
+///
+/// # Errors
+///
+/// The text contains a key (`key_in_text`).
+pub(super) fn refuse_keys(what: &str, text: &str) -> Result<(), Failure> {
+    let keys = secrets().unmistakable();
+    if !keys.are_in(text) {
+        return Ok(());
+    }
+    let message =
+        format!("the {what} holds a key: the value of ANTHROPIC_API_KEY or OPENAI_API_KEY");
+    let hint = "name the variable instead of its value; the text is sent to the model and stored";
+    Err(Failure::refused("key_in_text", message).hint(hint))
+}
+
+/// A part of the Editor or of a Scout could not be built; a failure of the machine.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Incomplete(String);
+
+pub(super) fn failed<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Incomplete {
+    let what = what.to_owned();
+    move |error| Incomplete(format!("{what}: {error}"))
+}
+
+pub fn connect_model(
+    access: &ModelAccess,
+    ledger: &TokenLedger,
+    events: &Events,
+) -> Result<Arc<dyn Model>, Incomplete> {
+    act_model::connect(access.clone(), Deadlines::default(), events.clone(), ledger.clone())
+        .map_err(failed("the model client cannot be made"))
+}
+
+/// Opens the repository as Scouts see it.
+pub(super) fn view(root: &Path) -> Result<RepoView, Incomplete> {
+    RepoView::open(root, Profile::Scout).map_err(failed("the repository cannot be opened"))
+}
+
+/// Loads components and gives them the services that they may use.
+pub(super) struct ComponentLoader<'a> {
+    pub(super) host: ComponentHost,
+    /// The approved components: each replaces a built-in one or is added to them.
+    pub(super) members: &'a [Member],
+    /// `None` where no component may ask a model, whatever it was granted.
+    pub(super) model: Option<Arc<dyn Model>>,
+    pub(super) view: RepoView,
+    /// The time limit of one attempt of a Scout, including the time of the model.
+    pub(super) wall: Duration,
+    pub(super) events: &'a Events,
+}
+
+impl ComponentLoader<'_> {
+    /// Loads a built-in component, or the approved one that replaces it and then has its name.
+    fn load<C>(
+        &self,
+        builtin: Builtin,
+        grant: &Grant,
+        of_kind: fn(Loaded) -> Result<C, LoadError>,
+    ) -> Result<C, Incomplete> {
+        let replaces = |member: &&Member| member.replaces.as_deref() == Some(builtin.name);
+        if let Some(member) = self.members.iter().find(replaces) {
+            return self.load_member(member, builtin.name, of_kind);
+        }
+        let loaded = self.host.load_builtin(builtin, grant, self.events);
+        loaded.and_then(of_kind).map_err(failed("a component cannot be loaded"))
+    }
+
+    fn load_member<C>(
+        &self,
+        member: &Member,
+        name: &str,
+        of_kind: fn(Loaded) -> Result<C, LoadError>,
+    ) -> Result<C, Incomplete> {
+        let loaded = self.host.load_admitted(name, &member.admitted, self.events);
+        loaded.and_then(of_kind).map_err(failed("an approved component cannot be loaded"))
+    }
+
+    /// Returns the approved name of the component that replaces the built-in `place`, or `place` itself.
+    pub(super) fn known_as(&self, builtin: &str) -> String {
+        let replaces = |member: &&Member| member.replaces.as_deref() == Some(builtin);
+        let member = self.members.iter().find(replaces);
+        member.map_or(builtin, |member| &member.name).to_owned()
+    }
+
+    pub(super) fn load_scout(&self, builtin: Builtin) -> Result<ScoutComponent, Incomplete> {
+        self.load(builtin, &Grant::builtin_scout().within(self.wall), Loaded::into_scout)
+    }
+
+    pub(super) fn load_tools(&self, builtin: Builtin) -> Result<ToolComponent, Incomplete> {
+        self.load(builtin, &Grant::builtin_tool(), Loaded::into_tool)
+    }
+
+    pub(super) fn load_member_scout(
+        &self,
+        member: &Member,
+        name: &str,
+    ) -> Result<ScoutComponent, Incomplete> {
+        self.load_member(member, name, Loaded::into_scout)
+    }
+
+    pub(super) fn load_member_tool(&self, member: &Member) -> Result<ToolComponent, Incomplete> {
+        self.load_member(member, &member.name, Loaded::into_tool)
+    }
+
+    /// Returns the approved components that replace nothing, in the order of their approval.
+    pub(super) fn others(&self, kind: Kind) -> impl Iterator<Item = &Member> {
+        let wanted = move |member: &&Member| member.kind == kind && member.replaces.is_none();
+        self.members.iter().filter(wanted)
+    }
+
+    /// Makes one of the two Scouts that every Editor knows.
+    pub(super) fn scout(&self, component: ScoutComponent) -> Arc<dyn Scout> {
+        Arc::new(self.component_scout(component))
+    }
+
+    /// Makes an additional Scout, which is introduced to the Editor by what its author says about it.
+    pub(super) fn added_scout(&self, component: ScoutComponent) -> Arc<dyn Scout> {
+        Arc::new(self.component_scout(component).introduced())
+    }
+
+    fn component_scout(&self, component: ScoutComponent) -> ComponentScout {
+        let name = component.manifest.name.clone();
+        let services = self.services(&name);
+        ComponentScout::new(&name, component, services, self.wall)
+    }
+
+    /// Returns the services of a Scout.
+    pub(super) fn services(&self, name: &str) -> HostContext {
+        HostContext {
+            view: Some(self.view.clone()),
+            versions: None,
+            writer: None,
+            model: self.model.clone().map(|model| (model, name.to_owned())),
+            attempt: 1,
+            events: self.events.clone(),
+        }
+    }
+}
+
+/// Bytes of a log that one `read_log` returns to the model: enough for the end of a failing test run, little enough
+/// for the conversation.
+const LOG: u64 = 16 * 1024;
+
+/// The parts that an Editor is built from.
+pub(super) struct EditorParts {
+    pub(super) ready: Ready,
+    /// The directory of the repository, open since its lock was taken.
+    pub(super) held: OpenRoot,
+    pub(super) input: TaskInput,
+    pub(super) notes: Option<NotesWriter>,
+    /// The engine and the image of the verification; `None` in a dry run.
+    pub(super) gate: Option<(Engine, ResolvedImage)>,
+    pub(super) audit: Audit,
+    pub(super) ledger: TokenLedger,
+    pub(super) events: Events,
+    pub(super) cancel: CancellationToken,
+}
+
+/// The Editor, and what its task needs besides.
+pub(super) struct AssembledEditor {
+    pub(super) editor: Editor,
+    pub(super) writer: Arc<RepoWriter>,
+    /// The changes of a dry run, which are only in memory.
+    pub(super) overlay: Option<Overlay>,
+}
+
+/// Builds the Editor. Compiling components may take seconds, so this does not run on a thread of the runtime.
+///
+/// # Errors
+///
+/// A component cannot be loaded, or the repository cannot be opened.
+pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete> {
+    let EditorParts { ready, held, input, notes, gate, audit, ledger, events, cancel } = work;
+    let config = &ready.config;
+    let root = &config.root;
+    let model = connect_model(&ready.access, &ledger, &events)?;
+    let overlay = (ready.mode == Mode::DryRun).then(Overlay::default);
+    let component_loader = ComponentLoader {
+        host: ready.host.clone().below(ready.ceiling.clone()).audited(audit.clone()),
+        members: &ready.members,
+        model: Some(Arc::clone(&model)),
+        view: view(root)?.over(overlay.as_ref()),
+        wall: config.scout_timeout,
+        events: &events,
+    };
+    let scouts = [
+        component_loader.load_scout(builtin::SCOUT_A)?,
+        component_loader.load_scout(builtin::SCOUT_B)?,
+    ];
+    let tools = component_loader.load_tools(builtin::FILE_TOOLS)?;
+    let added = component_loader
+        .others(Kind::Scout)
+        .map(|scout| component_loader.load_member_scout(scout, &scout.name));
+    let added = added.collect::<Result<Vec<_>, _>>()?;
+    let more_tools =
+        component_loader.others(Kind::Tool).map(|tool| component_loader.load_member_tool(tool));
+    let more_tools = more_tools.collect::<Result<Vec<_>, _>>()?;
+    let mut components: Vec<_> = scouts.iter().map(|scout| digest(scout)).collect();
+    components.push(digest(&tools));
+    components.extend(added.iter().map(|scout| digest(scout)));
+    components.extend(more_tools.iter().map(|tool| digest(tool)));
+
+    let rules = ready.write_rules().map_err(failed("verification.include"))?;
+    let writer = match &overlay {
+        None => RepoWriter::open(root, rules),
+        Some(overlay) => RepoWriter::open_dry(root, rules, overlay.clone()),
+    };
+    let writer = Arc::new(writer.map_err(failed("the repository cannot be opened"))?);
+    // Through the view of the Scouts, because tests of vendored code are not the tests of the project.
+    let (view, package) = (component_loader.view.clone(), config.monorepo_package.clone());
+    let tools = component_tools(tools, more_tools, &writer, &model, &events);
+    let mut check = Grounded::new(component_loader.view.clone());
+    for scout in &added {
+        let manifest = &scout.manifest;
+        check = check
+            .with(&manifest.name, manifest.report.as_deref())
+            .map_err(failed(&format!("the report schema of {} cannot be used", manifest.name)))?;
+    }
+    let scouts = scouts.into_iter().map(|component| component_loader.scout(component));
+    let scouts =
+        scouts.chain(added.into_iter().map(|added| component_loader.added_scout(added))).collect();
+
+    let include =
+        PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
+    let verifier: Arc<dyn Verifier> = match gate {
+        None => Arc::new(NoVerifier),
+        Some((engine, image)) => Arc::new(DockerVerifier {
+            downloads: Downloads::Shared,
+            engine,
+            image,
+            artifacts: Arc::clone(&ready.artifacts),
+            repo: held.clone(),
+            config: Arc::new(VerificationConfig::of(config)),
+            task_id: Some(input.task_id.clone()),
+            components,
+            audit: audit.clone(),
+            events: events.clone(),
+        }),
+    };
+    let (tree, artifacts) = (root.clone(), Arc::clone(&ready.artifacts));
+    let stays = held.clone();
+    let scripts = writer.view().clone();
+    let editor = Editor {
+        input,
+        model,
+        ledger: ledger.clone(),
+        scouts,
+        check: Arc::new(check),
+        tools,
+        writer: Arc::clone(&writer),
+        verifier,
+        tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
+        moved: Arc::new(move || stays.check_not_moved().err().map(|moved| moved.to_string())),
+        has_tests: Arc::new(move || has_tests(&view, package.as_deref())),
+        read_log: Box::new(move |run_id, step| {
+            let log = artifacts.read_log(run_id, step, LOG).map_err(std::io::Error::other)?;
+            Ok(match log.left_out {
+                0 => log.text,
+                bytes => format!("[{bytes} bytes before this are left out]\n{}", log.text),
+            })
+        }),
+        steps: config.pipeline.steps.clone(),
+        read_script: Box::new(move |path| {
+            let want =
+                Slice { path: path.to_owned(), length: Some(MAX_SCRIPT), ..Slice::default() };
+            let chunk =
+                read(&scripts, &want, None).ok().filter(|chunk| !is_binary(&chunk.bytes))?;
+            Some((chunk.path, String::from_utf8_lossy(&chunk.bytes).into_owned()))
+        }),
+        audit,
+        notes,
+        aim: if overlay.is_some() { Aim::Proposal } else { Aim::Green },
+        draft: None,
+        baseline: ready.mode == Mode::Run { baseline: true },
+        events: events.clone(),
+        cancel: cancel.clone(),
+    };
+    Ok(AssembledEditor { editor, writer, overlay })
+}
+
+fn digest(component: &LoadedComponent) -> ComponentDigest {
+    ComponentDigest { name: component.manifest.name.clone(), sha256: component.sha256.clone() }
+}

@@ -1,0 +1,599 @@
+//! Proposals: what a dry run stores, and `act apply`, the task that begins with the files of a proposal and then
+//! continues like any other.
+//!
+//! A proposal is a file that act trusts because the store holds its digest.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::prepare;
+use crate::prepare::Ready;
+use crate::queue::{OwnedTask, TaskContext};
+use crate::run::{Mode, RunArgs};
+use crate::status::Lookup;
+use act_agent::editor::Draft;
+use act_audit::{Decision, Entry, Event};
+use act_core::event::{EventKind, Events, Patch, ProposedChange};
+use act_core::secret::Secrets;
+use act_core::{Failure, fail_point};
+use act_records::store::{ProposalRecord, ProposalState};
+use act_workspace::{
+    Applied, Blob, EditError, NotRolledBack, Overlay, ProposedFile, ProposedFileState, RepoWriter,
+    digest, is_repo_path, patch, prefix_in_git,
+};
+
+/// The arguments of `act apply`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplyArgs {
+    /// The id of the dry run; `None` for the newest proposal of the repository.
+    pub task: Option<String>,
+    pub repo: PathBuf,
+    pub verbose: bool,
+    pub max_tokens: Option<u64>,
+}
+
+/// Returns the arguments of the task that applies a proposal. Text and permissions are those of the dry run.
+///
+/// # Errors
+///
+/// There is no proposal to apply, or its dry run is unknown.
+pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
+    let lookup = Lookup::open(&args.repo)?;
+    let (context, root) = lookup.context()?;
+    let record = find(&context, args.task.as_deref())?;
+    let Some(task) = context.store.task(&record.task_id)? else {
+        let message = format!("the dry run {} is no longer known", record.task_id);
+        return Err(Failure::refused("no_proposal", message));
+    };
+    Ok(RunArgs {
+        text: task.text,
+        repo: root.to_owned(),
+        verbose: args.verbose,
+        allow_paths: task.flags.allow_paths,
+        max_tokens: args.max_tokens,
+        mode: Mode::Apply { dry_run: record.task_id },
+        script: None,
+    })
+}
+
+/// Refuses what cannot be applied to the repository as it is; nothing is written.
+pub(super) fn check(
+    context: &TaskContext,
+    writer: &RepoWriter,
+    dry_run: &str,
+) -> Result<(ProposalRecord, Proposal), Failure> {
+    let record = find(context, Some(dry_run))?;
+    let proposal = open(context, &record)?;
+    judge(&proposal.files, writer, record.state == ProposalState::Applying)?;
+    Ok((record, proposal))
+}
+
+/// Writes the files of the proposal into the repository: all of them or none.
+///
+/// # Errors
+///
+/// The tree has changed, a file cannot be written, the store cannot be written, or `stopped` returned true.
+pub(super) fn carry_out(
+    owned_task: &OwnedTask,
+    writer: &RepoWriter,
+    (record, proposal): (&ProposalRecord, &Proposal),
+    events: &Events,
+    stopped: &dyn Fn() -> bool,
+) -> Result<(), Failure> {
+    let OwnedTask { context, task_id, .. } = owned_task;
+    let dry_run = record.task_id.as_str();
+    let begun = record.state == ProposalState::Applying;
+    let done = judge(&proposal.files, writer, begun)?;
+    if begun {
+        let all = proposal.files.len();
+        let text = format!(
+            "an earlier `act apply` of this proposal was killed after {done} of {all} files; it is finished now"
+        );
+        events.warn(text.as_str());
+        events.emit(EventKind::Diagnosis { text });
+    }
+    // If the process dies from here on, the store shows the next one that the proposal is written in part.
+    context.store.set_proposal(dry_run, ProposalState::Applying, Some(task_id))?;
+    fail_point::reach("applying");
+    match writer.apply_proposal(&proposal.files, stopped) {
+        Ok(applied) => {
+            fail_point::reach("adopted_files");
+            let stored = context.store.set_proposal(dry_run, ProposalState::Applied, Some(task_id));
+            if let Err(error) = stored {
+                events.warn(format!("cannot record that the proposal was applied: {error}"));
+            }
+            for applied in &applied {
+                audited(owned_task, applied);
+                events.emit(edit(applied));
+            }
+            Ok(())
+        }
+        Err(error) => {
+            let before = if begun { ProposalState::Applying } else { ProposalState::Open };
+            context.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
+            let refusal = refusal(&error);
+            if let EditError::RollbackFailed { left, .. } = &error {
+                left.iter().for_each(|left| not_taken_back(owned_task, left));
+                events.emit(EventKind::Diagnosis { text: refusal.message.clone() });
+                // A cancelled task shows no refusal, so this is the only message.
+                if stopped() {
+                    events.warn(refusal.message.as_str());
+                }
+            }
+            Err(refusal)
+        }
+    }
+}
+
+/// Returns the warning about a proposal that was written in part.
+pub(super) fn half_applied_text(dry_run: &str) -> String {
+    format!(
+        "an `act apply` was killed while it wrote the proposal of {dry_run}, so some of its files may be written and \
+         others not; `act apply {dry_run}` finishes it"
+    )
+}
+
+/// Warns of proposals that were written in part, unless this task finishes them.
+pub(super) fn warn_of_half_applied(ready: &Ready, context: &TaskContext, events: &Events) {
+    for ProposalRecord { task_id, .. } in
+        context.store.half_applied(&context.repo).unwrap_or_default()
+    {
+        if ready.mode != (Mode::Apply { dry_run: task_id.clone() }) {
+            events.warn(half_applied_text(&task_id));
+        }
+    }
+}
+
+/// Checks that every file is as the dry run saw it, and returns the number of files that are as proposed already.
+/// Those exist only if an earlier `act apply` died while it wrote (`begun`).
+fn judge(files: &[ProposedFile], writer: &RepoWriter, begun: bool) -> Result<usize, Failure> {
+    let mut done = 0;
+    let mut stale = vec![];
+    let states = writer.proposal_states(files).map_err(|error| refusal(&error))?;
+    for (file, state) in files.iter().zip(states) {
+        match state {
+            ProposedFileState::AsBefore => {}
+            ProposedFileState::AsProposed if begun => done += 1,
+            ProposedFileState::AsProposed | ProposedFileState::Changed => {
+                stale.push(file.path.as_str());
+            }
+        }
+    }
+    match stale.as_slice() {
+        [] => Ok(done),
+        paths => Err(stale_paths(paths)),
+    }
+}
+
+fn stale_paths(paths: &[&str]) -> Failure {
+    let shown = paths.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+    let more = paths.len().saturating_sub(5);
+    let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+    let message = format!("the repository has changed since the dry run: {shown}{more}");
+    Failure::refused("proposal_stale", message)
+        .hint("make the proposal again with `act run --dry-run`, or take these changes back")
+}
+
+fn refusal(error: &EditError) -> Failure {
+    match error {
+        EditError::Conflict { path, .. } => stale_paths(&[path]),
+        EditError::Stopped => {
+            Failure::refused("cancelled", "cancelled before everything was written")
+        }
+        EditError::RollbackFailed { why, left } => {
+            let (why, left) = (refusal(why).message, NotRolledBack::list(left));
+            let message = format!("{why}; everything else was taken back, but {left}");
+            Failure::refused("proposal_torn", message).hint(
+                "look at these files and put them right first; then make the proposal again with `act run --dry-run`",
+            )
+        }
+        EditError::Failed { .. } => Failure::refused("proposal_refused", error.to_string())
+            .hint("everything was taken back; `act apply` makes it again when that can be written"),
+        error => Failure::refused("proposal_refused", error.to_string())
+            .hint("nothing was changed; `act run --dry-run` makes a proposal by today's rules"),
+    }
+}
+
+/// Records one edit. A record that cannot be written now is written before the next action.
+fn audited(owned_task: &OwnedTask, applied: &Applied) {
+    let Some(audit) = owned_task.audit() else { return };
+    let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason(applied.op);
+    let (before, after) = (applied.sha256_before.as_deref(), applied.sha256_after.as_deref());
+    let edit = edit.object(&applied.path).digest("before", before).digest("after", after);
+    let _ = audit.append(edit);
+}
+
+/// Records an edit that stays although the others were undone.
+fn not_taken_back(owned_task: &OwnedTask, left: &NotRolledBack) {
+    let Some(audit) = owned_task.audit().filter(|_| left.state.is_ours()) else { return };
+    let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason("not_taken_back");
+    let _ = audit.append(edit.object(&left.path));
+}
+
+fn edit(applied: &Applied) -> EventKind {
+    EventKind::Edit {
+        path: applied.path.clone(),
+        op: applied.op.to_owned(),
+        version: applied.version.as_ref().map_or(0, |version| version.number),
+        sha256_before: applied.sha256_before.clone(),
+        sha256_after: applied.sha256_after.clone(),
+    }
+}
+
+/// Stores the proposal of a dry run and emits it. A proposal that cannot be stored is emitted nevertheless.
+pub(super) fn propose(
+    owned_task: &OwnedTask,
+    root: &Path,
+    overlay: &Overlay,
+    draft: Draft,
+    events: &Events,
+) {
+    let secrets = prepare::secrets();
+    // Texts of a model or a Scout may contain a key. The files may not be changed; the user sees them before they
+    // are applied.
+    let draft = without(&draft, &secrets).unwrap_or(draft);
+    let files = overlay.files();
+    // The sinks redact text only, and the patch may contain other bytes.
+    let patch = secrets.redact_bytes(&patch(&files, &prefix_in_git(root)));
+    let proposal = Proposal { files, draft, patch };
+    let stored = match proposal.files.is_empty() {
+        // An empty proposal cannot be applied.
+        true => Ok(None),
+        false => store(&owned_task.context, &owned_task.task_id, &proposal)
+            .map(|()| Some(format!("act apply {}", owned_task.task_id))),
+    };
+    let apply = stored.unwrap_or_else(|error| {
+        events.warn(format!("cannot save the proposal, so it is only shown: {error}"));
+        None
+    });
+    events.emit(EventKind::Proposed {
+        files: changes(&proposal.files),
+        apply,
+        diff: Patch(proposal.patch.into()),
+    });
+}
+
+fn without(draft: &Draft, secrets: &Secrets) -> Option<Draft> {
+    let text = serde_json::to_string(draft).ok()?;
+    serde_json::from_str(&secrets.redact(&text)).ok()
+}
+
+/// Returns the changes as people see them: a file that was moved is one change.
+fn changes(files: &[ProposedFile]) -> Vec<ProposedChange> {
+    let moved = |path: &str| files.iter().any(|file| file.from.as_deref() == Some(path));
+    let change = |file: &ProposedFile| {
+        let op = match (&file.from, &file.before, &file.after) {
+            (Some(_), _, _) => "move",
+            (None, _, None) => "delete",
+            (None, None, Some(_)) => "create",
+            (None, Some(_), Some(_)) => "replace",
+        };
+        ProposedChange { path: file.path.clone(), from: file.from.clone(), op: op.to_owned() }
+    };
+    files.iter().filter(|file| file.after.is_some() || !moved(&file.path)).map(change).collect()
+}
+
+/// Version of the stored form.
+const VERSION: u32 = 2;
+/// Number of proposals that are stored; older ones are removed.
+const MAX_PROPOSALS: u32 = 20;
+
+/// The result of a dry run.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Proposal {
+    pub(super) files: Vec<ProposedFile>,
+    pub(super) draft: Draft,
+    /// The patch, byte for byte as it was shown.
+    pub(super) patch: Vec<u8>,
+}
+
+impl Proposal {
+    /// Returns whether the proposal creates, changes or moves the `.gitignore` of the root.
+    pub(super) fn holds_ignore_rules(&self) -> bool {
+        let is = |path: &str| path.eq_ignore_ascii_case(".gitignore");
+        self.files.iter().any(|file| is(&file.path) || file.from.as_deref().is_some_and(is))
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Document {
+    v: u32,
+    task_id: String,
+    repo: String,
+    files: Vec<File>,
+    draft: Draft,
+    patch: StoredBytes,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    path: String,
+    from: Option<String>,
+    /// The file that the dry run saw, identified by its digest.
+    before: Option<Content>,
+    after: Option<Content>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    sha256: String,
+    mode: u32,
+    /// The content of the proposed file; not stored for the file before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    bytes: Option<StoredBytes>,
+}
+
+/// Bytes as text if they are UTF-8, else as hex.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StoredBytes {
+    Text(String),
+    Hex(String),
+}
+
+/// Stores a proposal under the id of its dry run and removes the oldest ones.
+fn store(context: &TaskContext, task_id: &str, proposal: &Proposal) -> Result<(), String> {
+    let files = proposal.files.iter().map(|file| File {
+        path: file.path.clone(),
+        from: file.from.clone(),
+        before: file.before.as_ref().map(|blob| Content::of(blob, false)),
+        after: file.after.as_ref().map(|blob| Content::of(blob, true)),
+    });
+    let document = Document {
+        v: VERSION,
+        task_id: task_id.to_owned(),
+        repo: context.repo.clone(),
+        files: files.collect(),
+        draft: proposal.draft.clone(),
+        patch: StoredBytes::of(&proposal.patch),
+    };
+    let bytes = serde_json::to_vec(&document).map_err(|error| error.to_string())?;
+    let TaskContext { store, artifacts, repo, .. } = context;
+    artifacts.write_proposal(task_id, &bytes).map_err(|error| error.to_string())?;
+    store.add_proposal(task_id, repo, &digest(&bytes)).map_err(|error| error.to_string())?;
+    for old in store.old_proposals(MAX_PROPOSALS).map_err(|error| error.to_string())? {
+        artifacts.remove_proposal(&old.task_id).map_err(|error| error.to_string())?;
+        let gone = store.set_proposal(&old.task_id, ProposalState::Removed, None);
+        gone.map_err(|error| error.to_string())?;
+    }
+    Ok(())
+}
+
+/// Returns the record of the proposal of this dry run, or of the newest one that was not applied. Its file was not
+/// read yet.
+///
+/// # Errors
+///
+/// There is no such proposal, it belongs to another repository, was applied, or is no longer stored.
+pub(super) fn find(
+    context: &TaskContext,
+    task_id: Option<&str>,
+) -> Result<ProposalRecord, Failure> {
+    let Some(task_id) = task_id else {
+        let open = |record: &ProposalRecord| {
+            matches!(record.state, ProposalState::Open | ProposalState::Applying)
+        };
+        let all = context.store.proposals(&context.repo)?;
+        return all.into_iter().find(open).ok_or_else(|| {
+            Failure::refused("no_proposal", "there is no proposal to apply in this repository")
+                .hint("make one with `act run --dry-run \"…\"`; `act history` lists earlier ones")
+        });
+    };
+    let Some(record) = context.store.proposal(task_id)? else {
+        return Err(Failure::refused("no_proposal", format!("there is no proposal of {task_id}"))
+            .hint("`act history` lists the tasks; those that ended PROPOSED have one"));
+    };
+    if record.repo != context.repo {
+        let message = format!("the proposal of {task_id} was made in another repository");
+        return Err(Failure::refused("proposal_foreign", message)
+            .hint("go into that repository, or name it with --repo"));
+    }
+    match record.state {
+        ProposalState::Open | ProposalState::Applying => Ok(record),
+        ProposalState::Applied => {
+            let by = record.applied_by.as_deref().unwrap_or("another task");
+            let message = format!("the proposal of {task_id} was applied by {by}");
+            Err(Failure::refused("proposal_applied", message)
+                .hint("`act verify` looks at the tree as it is"))
+        }
+        ProposalState::Removed => {
+            let message = format!("the proposal of {task_id} is no longer stored");
+            Err(Failure::refused("proposal_removed", message).hint(format!(
+                "the {MAX_PROPOSALS} newest are stored; make it again with `act run --dry-run`"
+            )))
+        }
+    }
+}
+
+/// Reads the stored proposal.
+///
+/// # Errors
+///
+/// The file is missing, differs from what the dry run wrote, or has another version (`proposal_altered`).
+pub(super) fn open(context: &TaskContext, record: &ProposalRecord) -> Result<Proposal, Failure> {
+    let altered = |why: String| {
+        let message = format!("the proposal of {} cannot be used: {why}", record.task_id);
+        Failure::refused("proposal_altered", message).hint("make it again with `act run --dry-run`")
+    };
+    let read = context.artifacts.read_proposal(&record.task_id);
+    let bytes = read.map_err(|error| altered(error.to_string()))?;
+    let bytes = bytes.ok_or_else(|| altered("its file is gone".to_owned()))?;
+    if digest(&bytes) != record.sha256 {
+        return Err(altered("its file is not the one that was written".to_owned()));
+    }
+    parse(&bytes, record).map_err(altered)
+}
+
+fn parse(bytes: &[u8], record: &ProposalRecord) -> Result<Proposal, String> {
+    let document: Document = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    if document.v != VERSION {
+        return Err(format!("it has version {}, this act knows {VERSION}", document.v));
+    }
+    if document.task_id != record.task_id || document.repo != record.repo {
+        return Err("it is of another task or repository".to_owned());
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    let mut files = vec![];
+    for file in document.files {
+        let before = file.before.map(Content::before);
+        let after = file.after.map(Content::after).transpose()?;
+        if !is_repo_path(&file.path) || !seen.insert(file.path.clone()) || before == after {
+            return Err(format!("{:?} is no file to change, or is there twice", file.path));
+        }
+        files.push(ProposedFile { path: file.path, from: file.from, before, after });
+    }
+    let patch = document.patch.bytes().ok_or("its patch cannot be read")?;
+    Ok(Proposal { files, draft: document.draft, patch })
+}
+
+impl Content {
+    fn of(blob: &Blob, with_bytes: bool) -> Self {
+        let bytes = with_bytes.then(|| StoredBytes::of(&blob.bytes));
+        Self { sha256: blob.sha256.clone(), mode: blob.mode, bytes }
+    }
+
+    fn before(self) -> Blob {
+        Blob { bytes: [].into(), mode: self.mode & 0o777, sha256: self.sha256 }
+    }
+
+    fn after(self) -> Result<Blob, String> {
+        let bytes = self.bytes.ok_or("the content of a file is missing")?;
+        let bytes = bytes.bytes().ok_or("its bytes cannot be read")?;
+        let blob = Blob::new(bytes, self.mode & 0o777);
+        if blob.sha256 == self.sha256 { Ok(blob) } else { Err("a digest does not fit".to_owned()) }
+    }
+}
+
+impl StoredBytes {
+    fn of(bytes: &[u8]) -> Self {
+        let hex = || bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        std::str::from_utf8(bytes).map_or_else(|_| Self::Hex(hex()), |text| Self::Text(text.into()))
+    }
+
+    fn bytes(self) -> Option<Vec<u8>> {
+        let hex = match self {
+            Self::Text(text) => return Some(text.into_bytes()),
+            Self::Hex(hex) => hex,
+        };
+        let byte = |pair: &[u8]| {
+            let pair = std::str::from_utf8(pair).ok().filter(|pair| pair.len() == 2)?;
+            u8::from_str_radix(pair, 16).ok()
+        };
+        hex.as_bytes().chunks(2).map(byte).collect()
+    }
+}
+
+/// The patch of a dry run, as that showed it.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Proposed {
+    /// The dry run.
+    pub task_id: String,
+    #[serde(flatten)]
+    pub patch: Patch,
+}
+
+/// Returns the patch of this dry run, or of the one that `act apply` would take without an id.
+///
+/// # Errors
+///
+/// There is no such proposal, or its file was changed.
+pub fn proposed(start: &Path, task: Option<&str>) -> Result<Proposed, Failure> {
+    let lookup = Lookup::open(start)?;
+    let (context, _) = lookup.context()?;
+    let record = find(&context, task)?;
+    let patch = open(&context, &record)?.patch;
+    Ok(Proposed { task_id: record.task_id, patch: Patch(patch.into()) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+    use serde_json::Value;
+    use serde_json::json;
+
+    fn record() -> ProposalRecord {
+        ProposalRecord {
+            task_id: "t-aaaaaa".into(),
+            repo: "r".into(),
+            sha256: String::new(),
+            state: ProposalState::Open,
+            written_at: String::new(),
+            applied_by: None,
+        }
+    }
+
+    fn document() -> Value {
+        let plan = json!({"criteria": [], "acceptance": [], "non_goals": [], "strategy": "s", "questions": {}});
+        json!({
+            "v": 2, "task_id": "t-aaaaaa", "repo": "r", "patch": {"text": "p"},
+            "files": [{"path": "a", "from": null, "before": null,
+                "after": {"sha256": digest(b"x\xff"), "mode": 0o644, "bytes": {"hex": "78ff"}}}],
+            "draft": {"plan": plan, "goals": {"criteria": [], "acceptance": [], "non_goals": []},
+                "reports": [], "decisions": [], "had_tests": null, "account": null},
+        })
+    }
+
+    fn parsed(change: impl Fn(&mut Value)) -> Result<Proposal, String> {
+        let mut document = document();
+        change(&mut document);
+        parse(document.to_string().as_bytes(), &record())
+    }
+
+    #[test]
+    fn bytes_come_back_as_they_went() {
+        let proposal = parsed(|_| {}).unwrap();
+        let after = proposal.files[0].after.as_ref().unwrap();
+        assert_eq!(&*after.bytes, b"x\xff");
+        assert_eq!(proposal.patch, b"p");
+        let stored = Content::of(after, true);
+        assert!(matches!(&stored.bytes, Some(StoredBytes::Hex(hex)) if hex == "78ff"));
+        assert_eq!(stored.after().unwrap(), *after);
+        let text = Content::of(&Blob::new("é\r\n".as_bytes(), 0o755), true);
+        assert!(matches!(&text.bytes, Some(StoredBytes::Text(text)) if text == "é\r\n"));
+        assert_eq!(text.mode, 0o755);
+    }
+
+    // TASK-42
+    #[test]
+    fn what_is_not_whole_and_plain_is_refused() {
+        let file = |document: &mut Value, name: &str, value: Value| {
+            document["files"][0][name] = value;
+        };
+        for (name, value) in [
+            ("path", json!("../a")),
+            ("path", json!("/a")),
+            ("path", json!("./a")),
+            ("after", json!({"sha256": digest(b"y"), "mode": 420, "bytes": {"text": "x"}})),
+            ("after", json!({"sha256": digest(b""), "mode": 420})),
+            ("after", json!({"sha256": digest(b"x"), "mode": 420, "bytes": {"hex": "7"}})),
+            ("after", json!(null)),
+            ("more", json!(1)),
+        ] {
+            assert!(
+                parsed(|document| file(document, name, value.clone())).is_err(),
+                "{name} {value}"
+            );
+        }
+        for (name, value) in [("v", json!(1)), ("repo", json!("s")), ("task_id", json!("t-bbbbbb"))]
+        {
+            assert!(parsed(|document| document[name] = value.clone()).is_err(), "{name}");
+        }
+        let twice = |document: &mut Value| {
+            let files = document["files"].as_array_mut().unwrap();
+            files.push(files[0].clone());
+        };
+        assert!(parsed(twice).is_err());
+    }
+
+    #[test]
+    fn the_schema_of_a_proposal_is_published() {
+        // EVENT-8
+        schema::holds::<Proposed>("proposed");
+    }
+}

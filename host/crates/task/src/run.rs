@@ -1,0 +1,593 @@
+//! One task from the command line to its end: checked, accepted, run when its turn comes, and finished.
+
+use std::panic::AssertUnwindSafe;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::anchor;
+use crate::finish::FinishGuard;
+use crate::prepare::{AssembledEditor, EditorParts, Ready, failed};
+use crate::proposal::{Proposal, propose};
+use crate::queue::{OwnedTask, StoreRetry, Turn, Waiting};
+use crate::sinks::{ProgressSink, RunSink, TimingSink};
+use crate::status::Lookup;
+use crate::{prepare, proposal, retention, stuck_report};
+use act_agent::context::NotesWriter;
+use act_agent::editor;
+use act_agent::editor::{TaskInput, TaskResult};
+use act_audit::{Audit, AuditError, Entry, Event};
+use act_config::Config;
+use act_core::event::{EventKind, Events, Milestone, Sink};
+use act_core::exit::Exit;
+use act_core::{Failure, fail_point, reason};
+use act_model::TokenLedger;
+use act_model::scripted::Script;
+use act_records::store::{Flags, ProposalRecord, TaskRecord};
+use act_verifier::{Engine, ResolvedImage};
+use act_workspace::{NOTES_DIRS, NotesDir, RepoLock, RootMoved, add_gitignore_line, digest};
+
+/// What kind of work a task is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Mode {
+    /// Work until a verification passes. With `baseline` the pipeline also runs before the first edit.
+    Run { baseline: bool },
+    /// Propose changes, without writing or verifying them.
+    DryRun,
+    /// Write the proposal of this dry run, then work until a verification passes.
+    Apply { dry_run: String },
+}
+
+impl From<Flags> for Mode {
+    fn from(flags: Flags) -> Self {
+        match flags {
+            Flags { apply: Some(dry_run), .. } => Self::Apply { dry_run },
+            Flags { dry_run: true, .. } => Self::DryRun,
+            Flags { baseline, .. } => Self::Run { baseline },
+        }
+    }
+}
+
+/// The arguments of one task.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RunArgs {
+    /// The text of the task as the user typed it.
+    pub text: String,
+    /// The directory in which the search for the root of the repository begins.
+    pub repo: PathBuf,
+    pub verbose: bool,
+    /// Globs of guarded paths that the task may change.
+    pub allow_paths: Vec<String>,
+    /// Maximum number of tokens of all roles together.
+    pub max_tokens: Option<u64>,
+    pub mode: Mode,
+    /// A script that takes the place of the model that the environment names; for `act demo` only.
+    pub script: Option<Script>,
+}
+
+impl RunArgs {
+    /// Returns the arguments of a task that another process accepted.
+    pub(super) fn of(record: &TaskRecord, root: PathBuf) -> Self {
+        Self {
+            text: record.text.clone(),
+            repo: root,
+            verbose: false,
+            allow_paths: record.flags.allow_paths.clone(),
+            max_tokens: record.flags.max_tokens,
+            mode: record.flags.clone().into(),
+            script: None,
+        }
+    }
+
+    /// Returns the flags that the store holds, from which another process can run the task.
+    pub(super) fn flags(&self) -> Flags {
+        let (allow_paths, max_tokens) = (self.allow_paths.clone(), self.max_tokens);
+        let flags = Flags { allow_paths, max_tokens, ..Flags::default() };
+        match &self.mode {
+            Mode::Run { baseline } => Flags { baseline: *baseline, ..flags },
+            Mode::DryRun => Flags { dry_run: true, ..flags },
+            Mode::Apply { dry_run } => Flags { apply: Some(dry_run.clone()), ..flags },
+        }
+    }
+}
+
+/// Returns `args` with the text and the mode of the ended task `task_id`. Permissions and budgets are those of `args`:
+/// what the user granted to the earlier task is not granted again.
+///
+/// # Errors
+///
+/// Refused with `task_unknown` when the task is not known, belongs to another repository, or has not ended.
+pub fn again(task_id: &str, args: RunArgs) -> Result<RunArgs, Failure> {
+    let lookup = Lookup::open(&args.repo)?;
+    let (context, root) = lookup.context()?;
+    let unknown = |message: String| Failure::refused("task_unknown", message);
+    let Some(record) = lookup.store.task(task_id)? else {
+        return Err(unknown(format!("no task {task_id} is known"))
+            .hint("`act history` lists the tasks of this repository"));
+    };
+    if record.repo != context.repo {
+        let (there, here) = (&record.root, root.display());
+        return Err(unknown(format!("task {task_id} belongs to {there}, not to {here}"))
+            .hint("go into that repository, or name it with --repo"));
+    }
+    if !record.state.is_final() {
+        let state = record.state.as_str();
+        return Err(unknown(format!("task {task_id} has not ended: it is {state}"))
+            .hint(format!("`act cancel --id {task_id}` ends it")));
+    }
+    let TaskRecord { text, flags, .. } = record;
+    Ok(RunArgs { text, mode: flags.into(), ..args })
+}
+
+/// Runs one task from its text to its end, and returns the exit code. `sinks` get every event after the journal and
+/// the store.
+///
+/// # Errors
+///
+/// Returns the refusal of a task that was not accepted. An accepted task always ends with an exit code.
+pub async fn run(args: RunArgs, sinks: Vec<Box<dyn Sink>>) -> Result<Exit, Failure> {
+    let cancel = cancelled_by_signals()?;
+    let checked = tokio::select! {
+        ready = prepare::check(&args) => Some(ready?),
+        () = cancel.cancelled() => None,
+    };
+    let Some(ready) = checked else {
+        // The task was not accepted yet, so only this process knows of it.
+        let events = Events::new("", sinks);
+        return Ok(FinishGuard::new(events, TokenLedger::default()).finish(TaskResult::cancelled()));
+    };
+    ready.read_ahead();
+    let context = prepare::context(&ready)?;
+    prepare::proposal(&ready, &context)?;
+    let root = ready.config.root.clone();
+    anchor::first(ready.anchored, &context.audit, &root, &cancel).await?;
+    let (owned_task, position) = context.submit(&args, &root)?;
+    fail_point::reach("accepted");
+    Ok(follow(Accepted { owned_task, position, args, ready }, sinks, &cancel).await)
+}
+
+/// A task in the queue, and what was found when it was accepted.
+pub(super) struct Accepted {
+    pub(super) owned_task: OwnedTask,
+    pub(super) position: u32,
+    pub(super) args: RunArgs,
+    pub(super) ready: Ready,
+}
+
+/// Follows an accepted task to its end, and then removes old runs and sends the head of the audit log.
+pub(super) async fn follow(
+    accepted: Accepted,
+    sinks: Vec<Box<dyn Sink>>,
+    cancel: &CancellationToken,
+) -> Exit {
+    let ledger = TokenLedger::limited(accepted.ready.max_tokens());
+    let events = task_events(&accepted.owned_task, &ledger, sinks);
+    let context = accepted.owned_task.context.clone();
+    let root = accepted.ready.config.root.clone();
+    let exit = wait_and_work(accepted, &ledger, &events, cancel).await;
+    retention::make_room(&context, cancel, &events).await;
+    anchor::anchor(&context.audit, &root, cancel, &events).await;
+    exit
+}
+
+/// Waits for the turn of the task, checks again what may have changed, and works.
+async fn wait_and_work(
+    accepted: Accepted,
+    ledger: &TokenLedger,
+    events: &Events,
+    cancel: &CancellationToken,
+) -> Exit {
+    let Accepted { owned_task, position, args, mut ready } = accepted;
+    let owned_task = Arc::new(owned_task);
+    let guard = FinishGuard::new(events.clone(), ledger.clone()).stored_by(Arc::clone(&owned_task));
+    let text = ready.request.text().to_owned();
+    events.emit(EventKind::TaskQueued { text, position: Some(position) });
+
+    let root = ready.config.root.clone();
+    let Turn { lock, waited } = match Waiting::new(&owned_task, &root, events).wait(cancel).await {
+        Ok(Some(turn)) => turn,
+        Ok(None) => return guard.finish(TaskResult::cancelled()),
+        Err(failure) => return guard.refuse(&failure),
+    };
+    fail_point::reach("first");
+    let config = match waited.then(|| act_config::load(&args.repo)).transpose() {
+        Ok(Some(config)) if config.root != root => {
+            return guard.refuse(&RootMoved::Replaced(root).into());
+        }
+        Ok(config) => config,
+        Err(error) => return guard.refuse(&error.into()),
+    };
+    if let Err(failure) = ready.begin(config, &owned_task.context.audit) {
+        return guard.refuse(&failure);
+    }
+    ledger.set_limit(ready.max_tokens());
+    start_work(&ready, &lock, &owned_task, guard, (ledger, events), cancel).await
+}
+
+/// Ends an accepted task that cannot even wait for its turn.
+pub(super) fn refuse(owned_task: OwnedTask, why: &Failure, sinks: Vec<Box<dyn Sink>>) -> Exit {
+    let ledger = TokenLedger::default();
+    let events = task_events(&owned_task, &ledger, sinks);
+    FinishGuard::new(events, ledger).stored_by(Arc::new(owned_task)).refuse(why)
+}
+
+/// Returns the events of a task. The journal and the store get each event before the user does.
+fn task_events(owned_task: &OwnedTask, ledger: &TokenLedger, sinks: Vec<Box<dyn Sink>>) -> Events {
+    let OwnedTask { context, task_id, .. } = owned_task;
+    let (journal, lines) = owned_task.journal();
+    let store: [Box<dyn Sink>; 3] = [
+        Box::new(RunSink::new(context, Some(task_id))),
+        Box::new(ProgressSink::new(context, task_id, ledger)),
+        Box::new(TimingSink::new(context, Some(task_id))),
+    ];
+    Events::resumed(task_id, lines, journal.into_iter().chain(store).chain(sinks).collect())
+}
+
+/// How often a running task looks whether `act cancel` has asked it to end.
+const CANCEL_POLL: Duration = Duration::from_millis(200);
+
+/// Starts the task, which is first in the queue and has the lock of the repository, and works until its end.
+async fn start_work(
+    ready: &Ready,
+    lock: &RepoLock,
+    owned_task: &OwnedTask,
+    guard: FinishGuard,
+    (ledger, events): (&TokenLedger, &Events),
+    cancel: &CancellationToken,
+) -> Exit {
+    if let Err(moved) = lock.root().check_not_moved() {
+        return guard.refuse(&moved.into());
+    }
+    // Another task may have applied the proposal meanwhile; then this one is refused before it writes anything.
+    let proposal = match prepare::proposal(ready, &owned_task.context) {
+        Ok(proposal) => proposal,
+        Err(refusal) => return guard.refuse(&refusal),
+    };
+    // Until the proposal is written, its `.gitignore` must be as the dry run saw it.
+    let gitignore_later =
+        proposal.as_ref().is_some_and(|(_, proposal)| proposal.holds_ignore_rules());
+    let notes = match ready.mode {
+        Mode::DryRun => None,
+        Mode::Run { .. } | Mode::Apply { .. } => match NotesDir::open(&ready.config.root) {
+            Ok(agent) => Some(agent),
+            Err(error) => return guard.refuse(&error.into()),
+        },
+    };
+    match StoreRetry::new(events).ask(cancel, || owned_task.start()).await {
+        Some(Ok(true)) => {}
+        // The task was cancelled in the last moment.
+        Some(Ok(false)) | None => return guard.finish(TaskResult::cancelled()),
+        Some(Err(error)) => return guard.refuse(&error.into()),
+    }
+    proposal::warn_of_half_applied(ready, &owned_task.context, events);
+    let cancel = cancel.child_token();
+    let asked = CancelledByOthers::watch(owned_task, &cancel);
+    let mut input = task_input(ready, owned_task, events);
+    // The notes are hidden from git before the first one is written, however the task ends.
+    let notes = notes.map(|agent| {
+        input.host_wrote = prepare_notes(&ready.config, &agent, gitignore_later, events);
+        NotesWriter::new(agent, prepare::secrets())
+    });
+    let audit = record_start(ready, owned_task, &input);
+    let cancel = &cancel;
+    let task = RunningTask { ready, lock, owned_task, proposal, ledger, events, cancel };
+    let finished = AssertUnwindSafe(task.perform(input, notes, audit)).catch_unwind().await;
+    drop(asked);
+    match finished {
+        Ok(Ok(finished)) => guard.finish(finished),
+        Ok(Err(refusal)) => guard.refuse(&refusal),
+        Err(panic) => guard.finish(unexpected(panic.as_ref())),
+    }
+}
+
+/// Cancels the task when the store says that `act cancel` was called; stops looking when dropped.
+struct CancelledByOthers(tokio::task::JoinHandle<()>);
+
+impl CancelledByOthers {
+    fn watch(owned_task: &OwnedTask, cancel: &CancellationToken) -> Self {
+        let (store, cancel) = (owned_task.context.store.clone(), cancel.clone());
+        let task_id = owned_task.task_id.clone();
+        Self(tokio::spawn(async move {
+            while !matches!(store.cancel_requested(&task_id), Ok(true)) {
+                tokio::time::sleep(CANCEL_POLL).await;
+            }
+            cancel.cancel();
+        }))
+    }
+}
+
+impl Drop for CancelledByOthers {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Returns what the Editor gets at the start: the request, and the unresolved stuck report of an earlier task.
+fn task_input(ready: &Ready, owned_task: &OwnedTask, events: &Events) -> TaskInput {
+    let (config, context) = (&ready.config, &owned_task.context);
+    let found =
+        stuck_report::find(&context.store, &context.repo, &config.root).unwrap_or_else(|error| {
+            events.warn(format!(
+                "cannot read the previous stuck report, continuing without it: {error}"
+            ));
+            None
+        });
+    TaskInput {
+        task_id: owned_task.task_id.clone(),
+        request: ready.request.clone(),
+        package: config.monorepo_package.clone(),
+        not_enforced: {
+            let boundaries = ready.request.boundaries().iter();
+            boundaries.filter(|item| !ready.enforced.contains(item)).cloned().collect()
+        },
+        host_wrote: vec![],
+        stuck_report: stuck_report::unresolved(found),
+    }
+}
+
+/// A task that has started.
+struct RunningTask<'a> {
+    ready: &'a Ready,
+    lock: &'a RepoLock,
+    owned_task: &'a OwnedTask,
+    /// The proposal that the task applies.
+    proposal: Option<(ProposalRecord, Proposal)>,
+    ledger: &'a TokenLedger,
+    events: &'a Events,
+    cancel: &'a CancellationToken,
+}
+
+/// Hides the notes from git and informs the user. Returns the files that were written.
+fn prepare_notes(config: &Config, agent: &NotesDir, later: bool, events: &Events) -> Vec<String> {
+    let name = agent.name();
+    if name != NOTES_DIRS[0] {
+        let users = NOTES_DIRS[0];
+        events.warn(format!("{users}/ is yours, so act keeps its notes in {name}/"));
+    }
+    if let Err(error) = agent.hide_from_git() {
+        events.warn(format!("{name}/.gitignore cannot be written: {error}"));
+    }
+    match later {
+        true => vec![],
+        false => ignore_notes(config, name, events).into_iter().collect(),
+    }
+}
+
+/// Adds the line that hides the notes to `.gitignore`, unless the repository's configuration forbids it. Returns what
+/// was written.
+fn ignore_notes(config: &Config, name: &str, events: &Events) -> Option<String> {
+    if !config.gitignore {
+        return None;
+    }
+    match add_gitignore_line(&config.root, name) {
+        Ok(false) => None,
+        Ok(true) => {
+            events.warn(format!(
+                "added the line `/{name}/` to .gitignore, which hides act's notes from git; `gitignore: false` in \
+                 agent.yaml turns this off"
+            ));
+            Some(format!(".gitignore (the line /{name}/)"))
+        }
+        // The notes directory has a `.gitignore` of its own, which hides it as well.
+        Err(error) => {
+            let text = format!("the line `/{name}/` was not added to .gitignore: {error}");
+            events.emit(EventKind::Diagnosis { text });
+            None
+        }
+    }
+}
+
+impl RunningTask<'_> {
+    /// Works until the end of the task.
+    ///
+    /// # Errors
+    ///
+    /// Returns the refusal when the proposal does not fit the tree any more.
+    async fn perform(
+        &self,
+        input: TaskInput,
+        notes: Option<NotesWriter>,
+        audit: Result<Audit, AuditError>,
+    ) -> Result<TaskResult, Failure> {
+        let Self { ready, lock, owned_task, ledger, events, cancel, .. } = self;
+        let (config, request) = (&ready.config, &ready.request);
+        events.emit(EventKind::TaskStarted {
+            repo: config.root.display().to_string(),
+            pipeline_sha256: config.sha256.clone(),
+            notes_dir: notes.as_ref().map(|notes| notes.dir().to_owned()),
+        });
+        events.emit(EventKind::Constraints {
+            constraints: request.constraints().to_vec(),
+            non_goals: request.non_goals().to_vec(),
+            boundaries: request.boundaries().to_vec(),
+            enforced: ready.enforced.clone(),
+        });
+        let audit = match audit {
+            Ok(audit) => audit,
+            Err(error) => {
+                let (code, diagnosis) = (error.code(), in_words(&error));
+                let (notes, trouble) = (notes.as_ref(), (code, diagnosis.as_str()));
+                return Ok(editor::end_before_work(&input, notes, events, None, trouble));
+            }
+        };
+        let gate = match &ready.engine {
+            None => None,
+            Some(engine) => match self.gate(engine).await {
+                ImageLookup::Ready(image) => Some((engine.clone(), image)),
+                ImageLookup::Cancelled => return Ok(TaskResult::cancelled()),
+                ImageLookup::Missing { code, message } => {
+                    let (notes, trouble) = (notes.as_ref(), (code, message.as_str()));
+                    let head = audit.head();
+                    return Ok(editor::end_before_work(&input, notes, events, head, trouble));
+                }
+            },
+        };
+        let work = EditorParts {
+            ready: Ready::clone(ready),
+            held: lock.root().clone(),
+            input,
+            notes,
+            gate,
+            audit,
+            ledger: TokenLedger::clone(ledger),
+            events: Events::clone(events),
+            cancel: CancellationToken::clone(cancel),
+        };
+        let assembled = tokio::select! {
+            // A compilation that is still running ends with the process.
+            () = cancel.cancelled() => return Ok(TaskResult::cancelled()),
+            assembled = tokio::task::spawn_blocking(move || prepare::assemble(work)) => assembled,
+        };
+        let assembled = assembled.unwrap_or_else(|stopped| match stopped.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(stopped) => Err(failed("the editor cannot be assembled")(stopped)),
+        });
+        // The parts were opened by the path of the repository; this is still the locked directory.
+        let AssembledEditor { mut editor, writer, overlay } =
+            match (lock.root().check_not_moved(), assembled) {
+                (Ok(()), Ok(assemble)) => assemble,
+                (Err(moved), _) => {
+                    return Ok(TaskResult::infra(RootMoved::CODE, moved.to_string()));
+                }
+                (_, Err(error)) => {
+                    return Ok(TaskResult::infra(reason::UNKNOWN, error.to_string()));
+                }
+            };
+        if let Some((record, proposal)) = &self.proposal {
+            if let Err(result) = editor.begin_with(proposal.draft.clone()).await {
+                return Ok(*result);
+            }
+            events.emit(Milestone::Implementing.into());
+            let stopped = || cancel.is_cancelled();
+            match proposal::carry_out(owned_task, &writer, (record, proposal), events, &stopped) {
+                Ok(()) if proposal.holds_ignore_rules() => {
+                    if let Ok(name) = NotesDir::name_in(&config.root) {
+                        let wrote = ignore_notes(config, name, events);
+                        editor.input.host_wrote.extend(wrote);
+                    }
+                }
+                Ok(()) => {}
+                Err(_) if cancel.is_cancelled() => return Ok(TaskResult::cancelled()),
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        let mut finished = editor.work().await;
+        if let (Some(overlay), Some(draft)) = (overlay, finished.draft.take()) {
+            propose(owned_task, lock.root().path(), &overlay, draft, events);
+        }
+        Ok(finished)
+    }
+
+    async fn gate(&self, engine: &Engine) -> ImageLookup {
+        let Self { ready, events, cancel, .. } = self;
+        tokio::select! {
+            () = cancel.cancelled() => return ImageLookup::Cancelled,
+            reaped = engine.reap_orphans() => {
+                if let Err(error) = reaped {
+                    let text = format!("left-over containers: {error}");
+                    events.emit(EventKind::Diagnosis { text });
+                }
+            }
+        }
+        match engine.ensure_image(&ready.config.pipeline.image, events, cancel).await {
+            Ok(Some(image)) => ImageLookup::Ready(image),
+            Ok(None) => ImageLookup::Cancelled,
+            Err(error) => {
+                ImageLookup::Missing { code: error.error_type.as_str(), message: error.message }
+            }
+        }
+    }
+}
+
+/// The result of looking for the image of the verification.
+enum ImageLookup {
+    Ready(ResolvedImage),
+    Cancelled,
+    Missing { code: &'static str, message: String },
+}
+
+/// The result of a task that panicked, which is a fault of act; the panic hook has printed where.
+fn unexpected(panic: &(dyn std::any::Any + Send)) -> TaskResult {
+    let message = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("a panic without a message");
+    let why = format!("a fault of act itself: {message}; please report it");
+    TaskResult::infra(reason::UNEXPECTED, why)
+}
+
+/// Returns a token that the first SIGINT, SIGTERM or SIGHUP cancels. Later signals change nothing, because the
+/// container must be removed before the process ends.
+///
+/// # Errors
+///
+/// The signals cannot be caught (`no_signals`).
+pub fn cancelled_by_signals() -> Result<CancellationToken, Failure> {
+    listen().map_err(|error| {
+        Failure::refused("no_signals", format!("signals cannot be caught: {error}"))
+    })
+}
+
+fn listen() -> std::io::Result<CancellationToken> {
+    let mut signals = [
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+        signal(SignalKind::hangup())?,
+    ];
+    let cancel = CancellationToken::new();
+    let cancelled = cancel.clone();
+    tokio::spawn(async move {
+        let [interrupt, terminate, hangup] = &mut signals;
+        wait_for_any(interrupt, terminate, hangup).await;
+        cancelled.cancel();
+        // The handlers stay installed, because without them a second signal would kill the process.
+        std::future::pending::<()>().await;
+    });
+    Ok(cancel)
+}
+
+async fn wait_for_any(interrupt: &mut Signal, terminate: &mut Signal, hangup: &mut Signal) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+        _ = hangup.recv() => {}
+    }
+}
+
+/// Records the start of a task in the audit log. The record is on the disk when this returns; without it the task
+/// does nothing.
+///
+/// # Errors
+///
+/// The log cannot be written.
+fn record_start(
+    ready: &Ready,
+    owned_task: &OwnedTask,
+    input: &TaskInput,
+) -> Result<Audit, AuditError> {
+    let config = &ready.config;
+    let audit = owned_task.begin_audit(&config.root)?;
+    let text = digest(input.request.text().as_bytes());
+    // The edits of a dry run are recorded as well, although they change nothing on the disk.
+    let mode = match &ready.mode {
+        Mode::Run { .. } => vec![],
+        Mode::DryRun => vec!["dry_run"],
+        Mode::Apply { dry_run } => vec!["apply", dry_run],
+    };
+    let started = Entry::new(Event::TaskStarted).digest("text", Some(&text)).names(mode);
+    audit.append(started)?;
+    let steps = config.pipeline.steps.len() as u64;
+    let snapshot = Entry::new(Event::GateSnapshot).object("agent.yaml").count("steps", steps);
+    audit.append(snapshot.digest("pipeline", Some(&config.sha256)))?;
+    audit.settle()?;
+    Ok(audit)
+}
+
+fn in_words(error: &AuditError) -> String {
+    format!("{error}; {}", error.hint())
+}

@@ -1,0 +1,221 @@
+//! What the tasks of a repository are doing: `act status`, `act queue` and `act history`, and the lookup that every command
+//! about tasks begins with.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use crate::prepare;
+use crate::queue::{self, TaskContext};
+use crate::stuck_report::{self, StuckReportNote};
+use act_audit::Audit;
+use act_core::Failure;
+use act_core::process::Process;
+use act_records::artifacts::ArtifactDir;
+use act_records::store::{Store, Task, TaskRecord, TaskState};
+use act_workspace::NotesDir;
+
+/// The store and the artifacts, opened by a command that looks at tasks from any directory.
+pub(super) struct Lookup {
+    pub(super) artifacts: Arc<ArtifactDir>,
+    pub(super) store: Arc<Store>,
+    pub(super) this: Process,
+    /// The root of the repository that the command was called in, if it was called in one.
+    root: Option<PathBuf>,
+}
+
+impl Lookup {
+    /// Opens the store, and records the end of tasks whose process died.
+    ///
+    /// # Errors
+    ///
+    /// The store or the ARTIFACT_DIR cannot be used.
+    pub(super) fn open(start: &Path) -> Result<Self, Failure> {
+        let root = act_config::find_root(start)?.map(|root| root.path);
+        let artifacts = prepare::artifacts_for(root.as_deref())?;
+        let (store, this) = (prepare::store(&artifacts)?, Process::this());
+        queue::record_dead_tasks(&store, &artifacts, &this)?;
+        Ok(Self { artifacts, store, this, root })
+    }
+
+    /// Returns the context and the root of the repository.
+    ///
+    /// # Errors
+    ///
+    /// The command was called outside of a repository (`no_repository`).
+    pub(super) fn context(&self) -> Result<(TaskContext, &Path), Failure> {
+        let Some(root) = &self.root else {
+            return Err(Failure::refused("no_repository", "no repository here or above")
+                .hint("go into one, or name it with --repo"));
+        };
+        Ok((TaskContext::new(Arc::clone(&self.store), Arc::clone(&self.artifacts), root)?, root))
+    }
+
+    /// Returns the audit log.
+    ///
+    /// # Errors
+    ///
+    /// The state directory cannot be opened.
+    pub(super) fn audit(&self) -> Result<Audit, Failure> {
+        prepare::audit(&self.artifacts, &self.store)
+    }
+
+    /// Returns a task as commands print it; `position` is its place among those that wait.
+    pub(super) fn show(&self, record: TaskRecord, position: Option<u32>) -> Task {
+        let life = queue::owner_life(&self.artifacts, &self.this, &record.owner, &record.task_id);
+        Task::of(record, position, life)
+    }
+
+    /// Returns the task that runs in a repository, and those that wait.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub(super) fn tasks_of(&self, repo: &str) -> Result<(Option<Task>, Vec<Task>), Failure> {
+        let (running, queued): (Vec<_>, Vec<_>) = self
+            .store
+            .unfinished_records(repo)?
+            .into_iter()
+            .partition(|record| record.state == TaskState::Running);
+        let running = running.into_iter().next().map(|record| self.show(record, None));
+        let queued = (1..).zip(queued).map(|(at, record)| self.show(record, Some(at)));
+        Ok((running, queued.collect()))
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Repo {
+    pub root: String,
+    /// Equal for every path that means this directory.
+    pub identity: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Status {
+    pub repo: Repo,
+    pub running: Option<Task>,
+    /// How many wait.
+    pub queued: usize,
+    /// The one that ended last.
+    pub last: Option<Task>,
+    pub stuck_report: Option<StuckReportNote>,
+    /// The directory of act's notes, from the repository's root; null when `agent/` and `.act/` are both the user's.
+    pub notes_dir: Option<String>,
+    /// Dry runs whose proposals stand in the tree in part: whoever wrote them died on the way. Left out where there
+    /// are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub half_applied: Vec<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Queue {
+    pub repo: Repo,
+    pub running: Option<Task>,
+    /// In the order in which they will start.
+    pub queued: Vec<Task>,
+}
+
+/// Returns what happens in the repository at `start`.
+///
+/// # Errors
+///
+/// There is no repository at `start`, or the store cannot be read.
+pub fn status(start: &Path) -> Result<Status, Failure> {
+    let lookup = Lookup::open(start)?;
+    let (context, root) = lookup.context()?;
+    // Before the line is looked at: one that begins in between is not taken for dead.
+    let half_applied = context.store.half_applied(&context.repo)?.into_iter();
+    let (running, queued) = lookup.tasks_of(&context.repo)?;
+    let last = lookup.store.last_ended(&context.repo)?.map(|record| lookup.show(record, None));
+    let found = stuck_report::find(&lookup.store, &context.repo, root)?;
+    let stuck_report = found.map(|found| found.note);
+    let notes_dir = NotesDir::name_in(root).ok().map(str::to_owned);
+    // One of a task that runs is being written.
+    let dead = |by: Option<&str>| by != running.as_ref().map(|task| task.task_id.as_str());
+    let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));
+    let half_applied = half_applied.map(|record| record.task_id).collect();
+    let repo = Repo { root: root.display().to_string(), identity: context.repo };
+    let queued = queued.len();
+    Ok(Status { repo, running, queued, last, stuck_report, notes_dir, half_applied })
+}
+
+/// Returns the queue of the repository at `start`.
+///
+/// # Errors
+///
+/// There is no repository at `start`, or the store cannot be read.
+pub fn queue(start: &Path) -> Result<Queue, Failure> {
+    let lookup = Lookup::open(start)?;
+    let (context, root) = lookup.context()?;
+    let (running, queued) = lookup.tasks_of(&context.repo)?;
+    let repo = Repo { root: root.display().to_string(), identity: context.repo };
+    Ok(Queue { repo, running, queued })
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct History {
+    /// The newest first; those that wait or run as well.
+    pub tasks: Vec<Task>,
+    /// There are older ones, which `--limit` left out.
+    pub more: bool,
+}
+
+/// Returns the tasks of the repository at `start`, or of all repositories: at most `limit`, newest first.
+///
+/// # Errors
+///
+/// The store cannot be read, or there is no repository at `start`.
+pub fn history(start: &Path, all: bool, limit: u32) -> Result<History, Failure> {
+    let lookup = Lookup::open(start)?;
+    let repo = if all { None } else { Some(lookup.context()?.0.repo) };
+    let mut tasks = vec![];
+    let mut records = lookup.store.history(repo.as_deref(), limit.saturating_add(1))?;
+    let most = usize::try_from(limit).unwrap_or(usize::MAX);
+    let more = records.len() > most;
+    records.truncate(most);
+    for record in records {
+        let position = match record.state {
+            TaskState::Queued => position(&lookup, &record.repo, &record.task_id)?,
+            _ => None,
+        };
+        tasks.push(lookup.show(record, position));
+    }
+    Ok(History { tasks, more })
+}
+
+/// Returns the position of a task among those that wait in its repository, from 1.
+fn position(lookup: &Lookup, repo: &str, task_id: &str) -> Result<Option<u32>, Failure> {
+    let queue = lookup.store.unfinished(Some(repo))?;
+    let waiting = queue.iter().filter(|task| task.state == TaskState::Queued);
+    Ok((1..).zip(waiting).find(|(_, task)| task.task_id == task_id).map(|(at, _)| at))
+}
+
+#[cfg(test)]
+mod status_tests {
+    use super::*;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schemas_are_published() {
+        // EVENT-8
+        schema::holds::<Status>("status");
+        schema::holds::<Queue>("queue");
+    }
+}
+
+#[cfg(test)]
+mod history_tests {
+    use super::*;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schema_is_published() {
+        // EVENT-8
+        schema::holds::<History>("history");
+    }
+}

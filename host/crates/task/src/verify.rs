@@ -1,0 +1,528 @@
+//! The pipeline without a task: `act verify` runs it on the working tree, and `act verify-claim` repeats an earlier run with
+//! the same pipeline, tree and image and compares the results.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::audit::anchor;
+use crate::audit::explain::{Evidence, ManifestCheck, StepClaim};
+use crate::prepare::GateReady;
+use crate::queue::{TaskContext, lock_failed};
+use crate::sinks::{RunSink, TimingSink};
+use crate::{prepare, proposal, retention, run};
+use act_audit::{Audit, AuditError, Decision, Entry, Event};
+use act_config::Config;
+use act_core::Failure;
+use act_core::event::{Events, Sink};
+use act_core::verification::{
+    InfraError, Verdict, Verification, Verifier, Warning, WarningCode, lessens, marks,
+};
+use act_records::store::ProposalRecord;
+use act_verifier::{
+    DockerVerifier, Downloads, Engine, FoundImage, NameNow, RecordedImage, ResolvedImage,
+    VerificationConfig,
+};
+use act_workspace::{OpenRoot, PathGlobs, RepoLock, bare_digest, tree_digest};
+
+/// Runs the pipeline of `agent.yaml` on the working tree. Returns `None` when cancelled.
+///
+/// # Errors
+///
+/// The configuration is refused, or a task runs in the repository (`task_running`): its edits would change the tree
+/// under the steps. A machine that cannot verify is a result and no error.
+pub async fn verify(
+    repo: &Path,
+    downloads: Downloads,
+    sinks: Vec<Box<dyn Sink>>,
+) -> Result<Option<Verification>, Failure> {
+    run_gate(repo, Purpose::Verify(downloads), sinks).await
+}
+
+/// The command that runs the pipeline.
+pub(super) enum Purpose<'a> {
+    Verify(Downloads),
+    /// `act verify-claim`: with the pipeline, tree and image of the claim, and without earlier downloads.
+    CheckClaim(&'a mut Claim),
+}
+
+/// Runs the pipeline on the working tree, for either command.
+pub(super) async fn run_gate(
+    repo: &Path,
+    mut purpose: Purpose<'_>,
+    sinks: Vec<Box<dyn Sink>>,
+) -> Result<Option<Verification>, Failure> {
+    let ready = prepare::gate(repo).await?;
+    let cancel = run::cancelled_by_signals()?;
+    let root = ready.config.root.clone();
+    let lock = lock(&root)?;
+    if let Purpose::CheckClaim(claim) = &purpose {
+        tokio::select! {
+            about = claim.is_about(&ready.config) => about?,
+            () = cancel.cancelled() => return Ok(None),
+        }
+    }
+    let context = prepare::open_context(&ready.artifacts, &root)?;
+    let audit = context.audit_here(&root)?;
+    anchor::first(ready.anchored, &context.audit, &root, &cancel).await?;
+    let runs = Box::new(RunSink::new(&context, None));
+    let timing = Box::new(TimingSink::new(&context, None));
+    let recording: [Box<dyn Sink>; 2] = [runs, timing];
+    let events = Events::new("", recording.into_iter().chain(sinks).collect());
+    let surroundings = Surroundings { root: lock.root(), audit: &audit, events: &events };
+    // This process has the lock, so nobody is still writing a proposal.
+    let half = match purpose {
+        Purpose::Verify(_) => half_applied(&context)?,
+        Purpose::CheckClaim(_) => vec![],
+    };
+    let mut response = judge(ready, surroundings, &mut purpose, &cancel).await?;
+    if let Some(response) = &mut response {
+        response.warnings.extend(half);
+    }
+    if let (Purpose::CheckClaim(claim), Some(response)) = (&purpose, &response) {
+        claim.record(&audit, response)?;
+    }
+    drop(lock);
+    retention::make_room(&context, &cancel, &events).await;
+    anchor::anchor(&context.audit, &root, &cancel, &events).await;
+    Ok(response)
+}
+
+/// Warns of proposals that were written in part: the verdict is about a tree that nobody wanted.
+fn half_applied(context: &TaskContext) -> Result<Vec<Warning>, Failure> {
+    let warning = |record: ProposalRecord| Warning {
+        code: WarningCode::ProposalUnfinished,
+        step: None,
+        message: proposal::half_applied_text(&record.task_id),
+    };
+    Ok(context.store.half_applied(&context.repo)?.into_iter().map(warning).collect())
+}
+
+/// The repository of a run, and where the run is reported.
+struct Surroundings<'a> {
+    root: &'a OpenRoot,
+    audit: &'a Audit,
+    events: &'a Events,
+}
+
+async fn judge(
+    ready: GateReady,
+    Surroundings { root, audit, events }: Surroundings<'_>,
+    purpose: &mut Purpose<'_>,
+    cancel: &CancellationToken,
+) -> Result<Option<Verification>, Failure> {
+    let GateReady { config, artifacts, engine, anchored: _ } = ready;
+    let engine = match engine {
+        Ok(engine) => engine,
+        Err(gone) => return Ok(Some(Verification::not_started(gone.into()))),
+    };
+    // Containers that earlier runs left behind do not prevent this run, even if they cannot be removed.
+    tokio::select! {
+        () = cancel.cancelled() => return Ok(None),
+        _ = engine.reap_orphans() => {}
+    }
+    let name = &config.pipeline.image;
+    let (resolved, downloads) = match purpose {
+        Purpose::Verify(downloads) => (engine.ensure_image(name, events, cancel).await, *downloads),
+        Purpose::CheckClaim(claim) => {
+            (claim.image(&engine, name, events, cancel).await?, Downloads::Private)
+        }
+    };
+    let image = match resolved {
+        Ok(Some(image)) => image,
+        Ok(None) => return Ok(None),
+        Err(error) => return Ok(Some(Verification::not_started(error))),
+    };
+    let verifier = DockerVerifier {
+        engine,
+        image,
+        artifacts,
+        repo: root.clone(),
+        config: Arc::new(VerificationConfig::of(&config)),
+        downloads,
+        task_id: None,
+        components: vec![],
+        audit: audit.clone(),
+        events: events.clone(),
+    };
+    Ok(verifier.run(1, cancel).await)
+}
+
+fn lock(root: &Path) -> Result<RepoLock, Failure> {
+    match RepoLock::try_acquire(root) {
+        Ok(Some(lock)) => Ok(lock),
+        Ok(None) => Err(Failure::refused(
+            "task_running",
+            "a task or a verification runs in this repository",
+        )
+        .hint("wait for it to end; `act status` says what it is, `act cancel` ends a task")),
+        Err(error) => Err(lock_failed(root, &error)),
+    }
+}
+
+/// Repeats a run and compares the results. Returns `None` when cancelled.
+///
+/// # Errors
+///
+/// Pipeline or tree have changed, the image is gone, or the log has no verdict of the run. Nothing was run then.
+pub async fn verify_claim(
+    repo: &Path,
+    run_id: &str,
+    sinks: Vec<Box<dyn Sink>>,
+) -> Result<Option<ClaimCheck>, Failure> {
+    let mut claim = Claim::of(Evidence::of(repo, run_id)?);
+    let response = run_gate(repo, Purpose::CheckClaim(&mut claim), sinks).await?;
+    Ok(response.map(|response| ClaimCheck::of(&claim.evidence, claim.notes, response)))
+}
+
+pub(super) struct Claim {
+    evidence: Evidence,
+    notes: Vec<Note>,
+}
+
+fn changed(code: &'static str, what: &str, was: Option<&str>, is: &str) -> Failure {
+    let was = was.unwrap_or("unknown");
+    let message = format!("{what} is not the one of the claim: it was {was}, it is {is}");
+    Failure::refused(code, message)
+}
+
+impl Claim {
+    fn of(evidence: Evidence) -> Self {
+        let mut notes = vec![];
+        if evidence.steps.is_none() {
+            let why = match evidence.run.manifest {
+                ManifestCheck::Gone => "the manifest is gone",
+                _ => "the log is older than their digest",
+            };
+            notes.push(Note::new("steps_unknown", format!("steps are not compared: {why}")));
+        }
+        if evidence.run.warnings.is_none() {
+            let why = "warnings are not compared: the log is older than their record".to_owned();
+            notes.push(Note::new("warnings_unknown", why));
+        }
+        Self { evidence, notes }
+    }
+
+    /// Checks that pipeline and tree have the digests of the claim; reads the whole tree.
+    ///
+    /// # Errors
+    ///
+    /// `claim_gate_changed`, `claim_tree_changed`, or the tree cannot be read.
+    pub(super) async fn is_about(&self, config: &Config) -> Result<(), Failure> {
+        let run = &self.evidence.run;
+        if run.pipeline_sha256.as_deref() != Some(config.sha256.as_str()) {
+            let was = run.pipeline_sha256.as_deref();
+            return Err(changed("claim_gate_changed", "agent.yaml", was, &config.sha256)
+                .hint("put back the agent.yaml of that run"));
+        }
+        let (root, include) = (config.root.clone(), config.pipeline.include.clone());
+        let reading = tokio::task::spawn_blocking(move || {
+            let include = PathGlobs::new(&include).map_err(|error| error.to_string())?;
+            tree_digest(&root, &include).map_err(|error| error.to_string())
+        });
+        let digest = reading.await.unwrap_or_else(|stopped| Err(stopped.to_string()));
+        let digest = digest.map_err(|why| {
+            Failure::refused("repository_unusable", format!("the tree cannot be read: {why}"))
+        })?;
+        if run.tree_digest.as_deref() == Some(digest.as_str()) {
+            return Ok(());
+        }
+        let base = run.repo.as_ref().and_then(|repo| repo.head.as_ref());
+        let base = base.map_or_else(String::new, |commit| format!(", above commit {commit}"));
+        Err(changed("claim_tree_changed", "the tree", run.tree_digest.as_deref(), &digest)
+            .hint(format!("bring back the files of that run{base}; ignored files do not count")))
+    }
+
+    /// Returns the image of the claim, whatever `name`, the image of the pipeline, means now. The outer option is
+    /// `None` when cancelled; the inner error is a failure of the engine.
+    ///
+    /// # Errors
+    ///
+    /// The image is gone (`claim_image_gone`).
+    pub(super) async fn image(
+        &mut self,
+        engine: &Engine,
+        name: &str,
+        events: &Events,
+        cancel: &CancellationToken,
+    ) -> Result<Result<Option<ResolvedImage>, InfraError>, Failure> {
+        let run = &self.evidence.run;
+        let digest = run.image_digest.as_deref().unwrap_or_default();
+        let recorded = RecordedImage { name, id: run.image_id.as_deref(), digest };
+        let id = recorded.id.unwrap_or(digest);
+        let (image, named) = match engine.recorded_image(recorded, events, cancel).await {
+            Ok(Some(FoundImage::Found(image, named))) => (*image, named),
+            Ok(Some(FoundImage::Unavailable(why))) => {
+                let message =
+                    format!("the image of the claim is gone: {id}, which was {name}: {why}");
+                return Err(Failure::refused("claim_image_gone", message).hint(format!(
+                    "bring it back with `docker load` or `docker pull`; `docker image inspect {id}` shows it then"
+                )));
+            }
+            Ok(None) => return Ok(Ok(None)),
+            Err(error) => return Ok(Err(error)),
+        };
+        let note = match named {
+            NameNow::Same => None,
+            NameNow::Other(now) => {
+                Some(format!("{name} is {now} by now; the claim's image was taken, {id}"))
+            }
+            NameNow::Missing => {
+                Some(format!("nothing is {name} any more; the claim's image was taken, {id}"))
+            }
+        };
+        self.notes.extend(note.map(|message| Note::new("image_name_moved", message)));
+        Ok(Ok(Some(image)))
+    }
+
+    /// Records the result of the comparison in the audit log. The record is on the disk when this returns.
+    ///
+    /// # Errors
+    ///
+    /// The log cannot be written.
+    pub(super) fn record(&self, audit: &Audit, response: &Verification) -> Result<(), AuditError> {
+        let (decision, word) = match holds(&self.evidence, response) {
+            None => (None, "no_verdict"),
+            Some(true) => (Some(Decision::Allow), "holds"),
+            Some(false) => (Some(Decision::Deny), "differs"),
+        };
+        let entry = Entry::new(Event::ClaimChecked)
+            .object(&self.evidence.run.run_id)
+            .reason(word)
+            .names(response.run_id.as_ref().map(ToString::to_string));
+        audit.append(decision.map_or(entry.clone(), |decision| entry.decision(decision)))?;
+        audit.settle()
+    }
+}
+
+/// What came of it; `act verify-claim --json` prints it as it is.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct ClaimCheck {
+    /// The run whose word was doubted.
+    pub run_id: String,
+    /// Both runs say the same of the same things. Never when the second one has no verdict.
+    pub holds: bool,
+    pub claimed: ClaimSide,
+    pub found: ClaimSide,
+    /// Empty when it holds, and when the second one has no verdict.
+    pub differences: Vec<Difference>,
+    /// What is no difference and worth knowing.
+    pub notes: Vec<Note>,
+    /// Of the second run, as `act verify --json` answers it.
+    #[cfg_attr(any(test, feature = "testing"), schemars(with = "serde_json::Value"))]
+    pub response: Verification,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    any(test, feature = "testing"),
+    derive(schemars::JsonSchema),
+    schemars(rename = "ClaimSaid")
+)]
+pub struct ClaimSide {
+    pub run_id: Option<String>,
+    /// `PASS`, `FAIL` or, of the second one, `INFRA_ERROR`.
+    pub status: String,
+    /// Of a failure.
+    pub reason: Option<String>,
+    /// Codes of warnings that take something from the verdict, each with the numbers of its steps; null where the log
+    /// does not hold them.
+    pub warnings: Option<Vec<String>>,
+    pub pipeline_sha256: Option<String>,
+    pub image_digest: Option<String>,
+    pub tree_digest: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    any(test, feature = "testing"),
+    derive(schemars::JsonSchema),
+    schemars(rename = "ClaimDifference")
+)]
+pub struct Difference {
+    /// A field of the manifest, or `warnings`.
+    pub field: String,
+    pub claimed: Option<String>,
+    pub found: Option<String>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    any(test, feature = "testing"),
+    derive(schemars::JsonSchema),
+    schemars(rename = "ClaimNote")
+)]
+pub struct Note {
+    /// A stable word.
+    pub code: String,
+    pub message: String,
+}
+
+impl Note {
+    pub(super) fn new(code: &str, message: String) -> Self {
+        Self { code: code.to_owned(), message }
+    }
+}
+
+impl ClaimCheck {
+    pub(super) fn of(evidence: &Evidence, notes: Vec<Note>, response: Verification) -> Self {
+        Self {
+            run_id: evidence.run.run_id.clone(),
+            holds: holds(evidence, &response) == Some(true),
+            claimed: claimed(evidence),
+            found: found(&response),
+            differences: compared(evidence, &response).unwrap_or_default(),
+            notes,
+            response,
+        }
+    }
+}
+
+/// Returns whether the claim holds, or `None` if the second run has no verdict.
+pub(super) fn holds(evidence: &Evidence, response: &Verification) -> Option<bool> {
+    compared(evidence, response).map(|differences| differences.is_empty())
+}
+
+fn compared(evidence: &Evidence, response: &Verification) -> Option<Vec<Difference>> {
+    if let Verdict::Infra(_) = response.verdict {
+        return None;
+    }
+    let (claimed, found) = (claimed(evidence), found(response));
+    let again: Vec<_> = response.steps().iter().map(StepClaim::of).collect();
+    Some(differences((&claimed, evidence.steps.as_deref()), (&found, &again)))
+}
+
+fn claimed(evidence: &Evidence) -> ClaimSide {
+    let (run, passed) = (&evidence.run, evidence.passed);
+    ClaimSide {
+        run_id: Some(run.run_id.clone()),
+        status: if passed { "PASS" } else { "FAIL" }.to_owned(),
+        reason: run.outcome.clone().filter(|_| !passed),
+        warnings: evidence.warnings(),
+        pipeline_sha256: run.pipeline_sha256.clone(),
+        image_digest: run.image_digest.clone(),
+        tree_digest: run.tree_digest.clone(),
+    }
+}
+
+fn found(response: &Verification) -> ClaimSide {
+    let manifest = response.manifest.as_ref();
+    let names: Vec<_> = response.steps().iter().map(|step| step.name.as_str()).collect();
+    let warnings = marks(&response.warnings, &names).into_iter();
+    ClaimSide {
+        run_id: response.run_id.as_ref().map(ToString::to_string),
+        status: response.verdict.status().as_str().to_owned(),
+        reason: response.verdict.fail_reason().map(|reason| reason.as_str().to_owned()),
+        warnings: Some(warnings.filter(|mark| lessens(mark).is_some()).collect()),
+        pipeline_sha256: manifest.map(|manifest| manifest.pipeline_sha256.clone()),
+        image_digest: manifest
+            .map(|manifest| format!("sha256:{}", bare_digest(&manifest.image_digest))),
+        tree_digest: response.tree_digest().map(str::to_owned),
+    }
+}
+
+/// Compares verdict, digests, warnings, and the end and the network of each step. Durations are not compared, and
+/// neither is what the log does not hold about the first run.
+fn differences(
+    (claimed, claimed_steps): (&ClaimSide, Option<&[StepClaim]>),
+    (found, found_steps): (&ClaimSide, &[StepClaim]),
+) -> Vec<Difference> {
+    let mut all = vec![];
+    let mut compare = |field: String, claimed: Option<String>, found: Option<String>| {
+        if claimed != found {
+            all.push(Difference { field, claimed, found });
+        }
+    };
+    compare("status".into(), Some(claimed.status.clone()), Some(found.status.clone()));
+    compare("reason".into(), claimed.reason.clone(), found.reason.clone());
+    for (name, one, other) in [
+        ("pipeline_sha256", &claimed.pipeline_sha256, &found.pipeline_sha256),
+        ("image_digest", &claimed.image_digest, &found.image_digest),
+        ("tree_digest", &claimed.tree_digest, &found.tree_digest),
+    ] {
+        compare(name.to_owned(), one.clone(), other.clone());
+    }
+    if claimed.warnings.is_some() {
+        let listed = |side: &ClaimSide| {
+            side.warnings.as_ref().map(|all| all.join("; ")).filter(|text| !text.is_empty())
+        };
+        compare("warnings".to_owned(), listed(claimed), listed(found));
+    }
+    let claimed_steps = claimed_steps.unwrap_or(found_steps);
+    for at in 0..claimed_steps.len().max(found_steps.len()) {
+        let step = |steps: &[StepClaim]| steps.get(at).map(step_text);
+        compare(format!("commands_executed[{at}]"), step(claimed_steps), step(found_steps));
+    }
+    all
+}
+
+fn step_text(step: &StepClaim) -> String {
+    let end = match (step.timed_out, step.exit_code) {
+        (true, _) => "timed out".to_owned(),
+        (false, Some(code)) => format!("exit code {code}"),
+        (false, None) => "no exit code".to_owned(),
+    };
+    let warned = if step.warned { ", with a warning" } else { "" };
+    format!("{}: {end}, network {}{warned}", step.name, step.network)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+
+    fn run(status: &str) -> ClaimSide {
+        ClaimSide {
+            run_id: None,
+            status: status.to_owned(),
+            reason: None,
+            warnings: Some(vec![]),
+            pipeline_sha256: Some("p".into()),
+            image_digest: Some("sha256:i".into()),
+            tree_digest: Some("t".into()),
+        }
+    }
+
+    fn step(exit_code: i64) -> StepClaim {
+        StepClaim {
+            name: "test".into(),
+            exit_code: Some(exit_code),
+            timed_out: false,
+            network: "on".into(),
+            warned: false,
+        }
+    }
+
+    // AUDIT-25
+    #[test]
+    fn a_claim_holds_when_verdict_digests_and_steps_are_the_same() {
+        let pass = run("PASS");
+        let green = [step(0)];
+        assert_eq!(differences((&pass, Some(&green)), (&pass, &green)), []);
+        // Without the steps of the first run there is nothing to compare them with.
+        assert_eq!(differences((&pass, None), (&pass, &green)), []);
+        let fields = |side: &ClaimSide, steps: &[StepClaim]| {
+            let all = differences((&pass, Some(&green)), (side, steps));
+            all.into_iter().map(|one| one.field).collect::<Vec<_>>()
+        };
+        assert_eq!(fields(&run("FAIL"), &[step(1)]), ["status", "commands_executed[0]"]);
+        assert_eq!(fields(&pass, &[step(0), step(0)]), ["commands_executed[1]"]);
+        let offline = StepClaim { network: "off".into(), ..step(0) };
+        assert_eq!(fields(&pass, &[offline]), ["commands_executed[0]"]);
+        let elsewhere = ClaimSide { tree_digest: Some("u".into()), ..run("PASS") };
+        assert_eq!(fields(&elsewhere, &green), ["tree_digest"]);
+        let doubted = ClaimSide { warnings: Some(vec!["no_tests_ran 1".into()]), ..run("PASS") };
+        assert_eq!(fields(&doubted, &green), ["warnings"]);
+        let older = ClaimSide { warnings: None, ..run("PASS") };
+        assert_eq!(differences((&older, Some(&green)), (&doubted, &green)), []);
+    }
+
+    #[test]
+    fn the_schema_is_published() {
+        // EVENT-8
+        schema::holds::<ClaimCheck>("verify-claim");
+    }
+}
