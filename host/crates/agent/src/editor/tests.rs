@@ -226,7 +226,7 @@ fn a_replan_that_changes_nothing_is_refused_twice() {
     let told = Story::new().turns(turns).run();
     assert_eq!(told.state(), ("STUCK", Some("model_idle")));
     let second = told.conversations[1].iter().filter_map(|message| match message {
-        fakes::Message::Answered(answer) if answer["ok"] == false => answer["reason"].as_str(),
+        fakes::Message::Tool(answer) if answer["ok"] == false => answer["reason"].as_str(),
         _ => None,
     });
     let expected = [&["same_strategy"; 4][..], &["step_failed"]].concat();

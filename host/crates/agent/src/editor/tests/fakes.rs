@@ -155,7 +155,7 @@ impl Story {
     }
 
     /// Runs the task to its end; every turn of the script must be used.
-    pub(super) fn run(mut self) -> Told {
+    pub(super) fn run(mut self) -> Ending {
         let root = self.root();
         let state = act_fs::Dir::open(self.dir.path()).unwrap();
         let audit = Audit::new(state, self.dir.path(), Arc::new(Memory), Secrets::default());
@@ -225,12 +225,12 @@ impl Story {
         let runs = verifier.logs.lock().unwrap().len();
         let questions = scouts.iter().flat_map(|scout| scout.asked.lock().unwrap().clone());
         let questions = questions.collect();
-        Told { dir: self.dir, finished, conversations: log, runs, questions }
+        Ending { dir: self.dir, finished, conversations: log, runs, questions }
     }
 }
 
 /// The end of a story.
-pub(super) struct Told {
+pub(super) struct Ending {
     dir: tempfile::TempDir,
     pub(super) finished: TaskResult,
     /// The messages of the user role and the answers of tools, in order, for each conversation.
@@ -241,11 +241,11 @@ pub(super) struct Told {
 
 #[derive(Debug, Clone)]
 pub(super) enum Message {
-    Said(String),
-    Answered(Value),
+    User(String),
+    Tool(Value),
 }
 
-impl Told {
+impl Ending {
     pub(super) fn state(&self) -> (&'static str, Option<&str>) {
         (self.finished.outcome.state().as_str(), self.finished.outcome.reason())
     }
@@ -254,8 +254,8 @@ impl Told {
     pub(super) fn answers(&self) -> Vec<&Value> {
         let all = self.conversations.iter().flatten();
         let answers = all.filter_map(|message| match message {
-            Message::Answered(answer) => Some(answer),
-            Message::Said(_) => None,
+            Message::Tool(answer) => Some(answer),
+            Message::User(_) => None,
         });
         answers.collect()
     }
@@ -263,8 +263,8 @@ impl Told {
     pub(super) fn messages(&self) -> Vec<&str> {
         let all = self.conversations.iter().flatten();
         let messages = all.filter_map(|message| match message {
-            Message::Said(text) => Some(text.as_str()),
-            Message::Answered(_) => None,
+            Message::User(text) => Some(text.as_str()),
+            Message::Tool(_) => None,
         });
         messages.collect()
     }
@@ -313,12 +313,12 @@ impl Talk {
 
 impl Conversation for Talk {
     fn say(&mut self, text: &str) {
-        self.add(Message::Said(text.to_owned()));
+        self.add(Message::User(text.to_owned()));
     }
 
     fn answer(&mut self, results: Vec<ToolResult>) -> Result<(), ModelError> {
         for result in results {
-            self.add(Message::Answered(serde_json::from_str(&result.content).unwrap()));
+            self.add(Message::Tool(serde_json::from_str(&result.content).unwrap()));
         }
         Ok(())
     }
