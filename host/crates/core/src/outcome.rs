@@ -5,8 +5,8 @@ use serde::Serialize;
 use crate::exit::Exit;
 
 /// The words in which an [`Outcome`] gives its reason. Users and scripts read them, so they never change;
-/// `specs/task-lifecycle.md` lists them. The machine's failures have more words: the codes of the Docker engine, of the
-/// audit log and of the configuration.
+/// `specs/editor.md` (EDITOR-35) and `specs/task-lifecycle.md` list them. A failure of the machine may also have a code of the
+/// Docker engine, of the audit log or of the configuration as its word.
 pub mod reason {
     /// The user ended the task, with a signal or with `act cancel`.
     pub const CANCELLED: &str = "cancelled";
