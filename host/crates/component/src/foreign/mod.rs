@@ -47,7 +47,7 @@ const MAX_NAME: usize = 56;
 /// Maximum length of a description. A longer signature is cut, because the schema holds the parameters too.
 const MAX_SIGNATURE: usize = 1000;
 
-/// A function that is not offered as a tool, and why.
+/// A function that is no tool, and why.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct LeftOut {
