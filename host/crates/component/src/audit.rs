@@ -1,5 +1,8 @@
-//! A component in the audit log: whether it may begin, what it was refused and changed, and what a call used when the
-//! call is over.
+//! Audit records and events of components: a component was loaded or refused, was denied an access or changed a file,
+//! and what each call used.
+//!
+//! [`ComponentAudit`] writes the records of one component, [`Denials`] those of one call that a grant or a limit
+//! refused, and [`CallSummary`] the record at the end of a call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,6 +33,10 @@ pub(crate) struct ComponentAudit {
 
 impl ComponentAudit {
     /// Records the component with its effective grant, before its first call.
+    ///
+    /// # Errors
+    ///
+    /// An [`AuditError`] if the record cannot be written.
     pub(crate) fn loaded(
         audit: &Audit,
         subject: Subject,
@@ -43,7 +50,11 @@ impl ComponentAudit {
         Ok(Arc::new(this))
     }
 
-    /// Whether a call may begin: nothing of a component runs while records cannot be written.
+    /// Checks that a call may begin. No component runs while records cannot be written.
+    ///
+    /// # Errors
+    ///
+    /// [`ComponentFailure::Unrecorded`].
     pub(crate) fn ready(&self) -> Result<(), ComponentFailure> {
         self.audit.ready().map_err(ComponentFailure::Unrecorded)
     }
@@ -53,14 +64,18 @@ impl ComponentAudit {
         self.audit.append(fill(entry)).map(|_| ())
     }
 
-    /// Records something that has happened. A record that cannot be written now is written before anything else
-    /// begins, so there is nothing to do about an error here.
+    /// Records something that has happened. The log writes a record that it cannot write now before the next one, and
+    /// refuses to begin anything else until then, so an error needs no handling here.
     fn record(&self, event: Event, fill: impl FnOnce(Entry) -> Entry) {
         let _ = self.append(event, fill);
     }
 
-    /// Whether a request may be sent: the first one of a call to an origin is recorded before it is connected.
-    pub(crate) fn reaches(
+    /// Checks that a request may be sent. The first request of a call to an origin is recorded before it is sent.
+    ///
+    /// # Errors
+    ///
+    /// An [`AuditError`] if no record can be written.
+    pub(crate) fn record_request(
         &self,
         origin: &str,
         method: &str,
@@ -109,6 +124,10 @@ impl ComponentAudit {
 }
 
 /// Records a component that was not loaded.
+///
+/// # Errors
+///
+/// An [`AuditError`] if the record cannot be written.
 pub(crate) fn refused(
     audit: &Audit,
     name: &str,
@@ -151,7 +170,7 @@ struct DenialLog {
     emitter: Emitter,
     audit: Option<Arc<ComponentAudit>>,
     meters: Arc<Meters>,
-    /// By word and object.
+    /// The decisions that were recorded, by the word of the record and the object.
     recorded: HashMap<(&'static str, String), Decision>,
 }
 
@@ -219,7 +238,7 @@ impl Drop for DenialLog {
     }
 }
 
-/// The event that says what a call used: for the terminal, the journal and the store.
+/// Returns the event with what a call used, for the terminal, the journal and the store.
 pub(crate) fn used(meters: &Meters, name: &str, sha256: &str) -> EventKind {
     let Meters { repo_read, repo_write, llm, http, env, .. } = meters;
     EventKind::ComponentUsed {
@@ -240,7 +259,7 @@ pub(crate) fn used(meters: &Meters, name: &str, sha256: &str) -> EventKind {
     }
 }
 
-/// Writes the audit record of one call when dropped, so that a call which its caller abandoned is recorded too.
+/// Writes the audit record of one call when dropped, so that abandoned calls are recorded too.
 pub(crate) struct CallSummary {
     audit: Arc<ComponentAudit>,
     meters: Arc<Meters>,
@@ -266,7 +285,7 @@ impl CallSummary {
         }
     }
 
-    /// Takes over how the call ended. `text` is what the component answered.
+    /// Writes the record of a call that ended with this answer.
     pub(crate) fn ended(mut self, answer: Result<&str, &ComponentFailure>) {
         self.outcome = match answer {
             Ok(text) => (Decision::Allow, "answered", Some(act_workspace::digest(text.as_bytes()))),

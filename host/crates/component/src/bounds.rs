@@ -1,7 +1,8 @@
 //! The numbers and sets that a grant consists of: how two of them combine, and the largest number that may be written.
 //!
-//! [`bounds!`] declares a struct of bounds once. From that declaration come the bounds themselves, the widest value,
-//! the meet of two values, and a ceiling: the same fields, each of them optional, which only ever lowers.
+//! [`bounds!`] declares a table of bounds once, with the default of each. From that declaration come the table itself,
+//! its widest value, the meet of two values, and a ceiling: the same fields, each of them optional, which lowers a table
+//! and never raises it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +13,8 @@ use serde::{Serialize, Serializer};
 /// Largest component, in bytes. The store of approved components holds none that is larger.
 pub const MAX_WASM: u64 = 64 << 20;
 
-/// More than any file on any disk, and still a number that every reader of JSON and TOML takes.
+/// The number that limits nothing: more than any file on any disk, and still a number that every reader of JSON and
+/// TOML takes.
 pub(crate) const UNLIMITED: u64 = 1 << 53;
 
 /// A value of a grant. Two values have a meet, which allows exactly what both of them allow.
@@ -29,29 +31,47 @@ pub(crate) trait Bound: Clone + PartialEq {
     }
 }
 
-/// Upper limits for bounds. The default limits nothing.
+/// Upper limits for a value of type `B`. The default limits nothing.
 pub(crate) trait Limiting<B>: Default + PartialEq {
-    /// Lowers `bounds` to the limits.
-    fn lower(&self, bounds: &mut B);
+    /// Lowers `value` to the limits.
+    fn lower(&self, value: &mut B);
 
-    /// All of `bounds` as limits.
-    fn of(bounds: &B) -> Self;
-
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
+    /// Returns all of `value` as limits.
+    fn of(value: &B) -> Self;
 }
 
-/// The limit of a capability whose grant is one value.
+/// The limit of a single value.
 impl<B: Bound> Limiting<B> for Option<B> {
-    fn lower(&self, bounds: &mut B) {
+    fn lower(&self, value: &mut B) {
         if let Some(most) = self {
-            *bounds = bounds.meet(most);
+            *value = value.meet(most);
         }
     }
 
-    fn of(bounds: &B) -> Self {
-        bounds.as_limit()
+    fn of(value: &B) -> Self {
+        value.as_limit()
+    }
+}
+
+/// A capability that is granted within bounds, or not at all.
+impl<B: Bound> Bound for Option<B> {
+    fn unlimited() -> Self {
+        Some(B::unlimited())
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        let (a, b) = self.as_ref().zip(other.as_ref())?;
+        Some(a.meet(b))
+    }
+}
+
+impl Bound for bool {
+    fn unlimited() -> Self {
+        true
+    }
+
+    fn meet(&self, other: &Self) -> Self {
+        *self && *other
     }
 }
 
@@ -71,19 +91,28 @@ macro_rules! number {
 
 number!(u32 = u32::MAX, u64 = UNLIMITED, Duration = Duration::from_millis(UNLIMITED));
 
-/// Declares a struct of bounds and its ceiling. Attributes of a field belong to the struct; those after `ceiling`
-/// belong to the field of the ceiling.
+/// Declares a table of bounds with their defaults, and its ceiling. Attributes of a field belong to the table; those
+/// after `ceiling` belong to the field of the ceiling.
 macro_rules! bounds {
     (
         $(#[$meta:meta])*
         pub struct $name:ident, ceiling $ceiling:ident {
-            $( $(#[$field_meta:meta])* $field:ident: $type:ty $(, ceiling #[$limit_meta:meta])? ; )*
+            $(
+                $(#[$field_meta:meta])*
+                $field:ident: $type:ty = $default:expr $(, ceiling #[$limit_meta:meta])? ;
+            )*
         }
     ) => {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(deny_unknown_fields)]
         $(#[$meta])*
         pub struct $name { $( $(#[$field_meta])* pub $field: $type, )* }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $( $field: $default, )* }
+            }
+        }
 
         #[doc = concat!("Upper limits for [`", stringify!($name), "`]. A field that is `None` limits nothing.")]
         #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -115,13 +144,25 @@ macro_rules! bounds {
                 Self { $( $field: $crate::bounds::Bound::as_limit(&bounds.$field), )* }
             }
         }
+
+        impl $crate::bounds::Limiting<Option<$name>> for $ceiling {
+            fn lower(&self, granted: &mut Option<$name>) {
+                if let Some(bounds) = granted {
+                    $crate::bounds::Limiting::lower(self, bounds);
+                }
+            }
+
+            fn of(granted: &Option<$name>) -> Self {
+                granted.as_ref().map($crate::bounds::Limiting::of).unwrap_or_default()
+            }
+        }
     };
 }
 
 pub(crate) use bounds;
 
-/// Reads a number of a grant and refuses one above `MOST`: such a number is a slip or an attack, so it is refused
-/// where it is written instead of being lowered in silence.
+/// Reads a number of a grant and refuses one above `MOST`. Such a number is a slip or an attack, so it is refused where
+/// it is written instead of being lowered in silence.
 pub(crate) fn at_most<'de, const MOST: u64, D, N>(from: D) -> Result<N, D::Error>
 where
     D: Deserializer<'de>,
@@ -264,6 +305,7 @@ pub(crate) mod optional_milliseconds {
         Ok(Option::<u64>::deserialize(from)?.map(Duration::from_millis))
     }
 }
+
 #[cfg(test)]
 mod tests {
     use crate::Grant;

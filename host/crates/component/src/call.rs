@@ -1,8 +1,10 @@
-//! One call of a component: one store on one thread of its own.
+//! One call of a component, from top to bottom: the question, the record that it may begin, the thread of its store
+//! with its limits, the call of the export, and the record of what was used.
 //!
-//! The caller's runtime holds the deadline and the cancellation and makes the requests to the model; the thread of the
-//! store may block on files. When the time is over, the thread is stopped and not waited for: the component ends at
-//! its next epoch check, a host function ends when it returns, and a thread that hangs in the kernel delays nobody.
+//! Each call has a store of its own on a thread of its own. The caller's runtime holds the deadline and the
+//! cancellation and sends the requests to the model, while the thread may block on files. When the time is over, the
+//! thread is stopped and not waited for: the component ends at its next epoch check, a host function ends when it
+//! returns, and a thread that hangs in the kernel delays no other call.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -19,242 +21,189 @@ use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::WasiHttpCtx;
 
 use crate::audit::{self, CallSummary, ComponentAudit, Denials, Emitter};
+use crate::bindings::progress::{self, Advice, Left, Level};
+use crate::bindings::scout::exports::agentcommand::scout::scout;
+use crate::bindings::tool::exports::agentcommand::tool::tool;
 use crate::bounds::Set;
 use crate::capability::{Capability, Grant, Meters, ModelRequest, ModelSession, ReadAccess};
-use crate::failure::{ComponentFailure, Ended, GuestFailure, Limit, classify, one_line};
-use crate::files::Scratch;
+use crate::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
+use crate::foreign;
+use crate::host::{LoadedComponent, ScoutComponent, ToolCode, ToolComponent};
 use crate::limits::GrowthLimits;
 use crate::meter::Meter;
 use crate::outbound::Outbound;
 use crate::wasi::{self, Output};
-use crate::{HostContext, LoadedComponent};
-use act_core::event::EventKind;
-use act_model::ModelError;
+use act_core::event::{EventKind, Events};
+use act_model::{Model, ModelError};
 use act_symbols::Index;
-use act_workspace::{RepoWriter, Restriction};
+use act_workspace::{Overlay, RepoView, RepoWriter, Restriction, Versions};
 
 /// Longest line of a component's log, in bytes.
 const MAX_LOG_LINE: usize = 1000;
+/// Longest step that is shown to people, in bytes.
+const MAX_STEP: usize = 200;
 /// Bytes that a line of the log costs beside its text, so that empty lines have a bound too.
-const LOG_LINE: u64 = 16;
+const LINE_COST: u64 = 16;
 
-/// What one store holds.
-pub(crate) struct State {
-    pub(crate) table: ResourceTable,
-    pub(crate) wasi: WasiCtx,
-    pub(crate) http: WasiHttpCtx,
-    pub(crate) growth: GrowthLimits,
-    /// The source of the interfaces for random numbers that a grant opens.
-    pub(crate) random: StdRng,
-    pub(crate) call: CallContext,
-    stderr: Output,
-    stdout: Output,
+/// The services of the host for one call. A component can use those that its effective grant covers.
+#[derive(Clone)]
+pub struct HostContext {
+    pub view: Option<RepoView>,
+    /// The counters of file versions of this task, shared with the writer.
+    pub versions: Option<Versions>,
+    pub writer: Option<Arc<RepoWriter>>,
+    /// The model, and the role under which the component talks to it.
+    pub model: Option<(Arc<dyn Model>, String)>,
+    /// Number of the attempt, from 1. Only events show it.
+    pub attempt: u32,
+    pub events: Events,
 }
 
-impl State {
-    fn new(call: CallContext) -> Self {
-        let limits = &call.grant.limits;
-        let (wasi, stdout, stderr) = wasi::context(&call.grant, &call.meters);
-        let random = call.grant.random.source();
-        let mut table = ResourceTable::new();
-        table.set_max_capacity(limits.handles as usize);
-        let growth = GrowthLimits::new(limits, Arc::clone(&call.meters));
-        Self { table, wasi, growth, random, call, stderr, stdout, http: WasiHttpCtx::new() }
-    }
+/// A question to a Scout, with named texts as its context.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ScoutQuestion {
+    pub text: String,
+    pub context: Vec<(String, String)>,
+    pub facts_only: bool,
 }
 
-impl WasiView for State {
-    fn ctx(&mut self) -> WasiCtxView<'_> {
-        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
-    }
+/// The answer of a tool.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolOutcome {
+    /// The text that the model reads.
+    pub text: String,
+    pub is_error: bool,
 }
 
-/// What one call works with. A field that is `None` was not granted, whatever the component imports.
-pub(crate) struct CallContext {
-    pub(crate) name: String,
-    pub(crate) grant: Grant,
-    pub(crate) read: Option<ReadAccess>,
-    pub(crate) writer: Option<Arc<RepoWriter>>,
-    /// What a plain component has written, until its call ends.
-    pub(crate) scratch: Option<Scratch>,
-    /// Outlines that earlier calls stored.
-    pub(crate) outlines: Option<Arc<Index>>,
-    pub(crate) model: Option<ModelSession>,
-    pub(crate) meters: Arc<Meters>,
-    pub(crate) denials: Denials,
-    /// Where the call is recorded, if it is.
-    pub(crate) audit: Option<Arc<ComponentAudit>>,
-    pub(crate) outbound: Outbound,
-    /// The caller's runtime, which sends requests.
-    pub(crate) runtime: Handle,
-    pub(crate) deadline: Deadline,
-    /// Cancelled when the call is over for its caller.
-    pub(crate) stop: CancellationToken,
-    emitter: Emitter,
-}
-
-/// How long a call may take and has taken.
-#[derive(Clone, Copy)]
-pub(crate) struct Deadline {
-    started: Instant,
-    pub(crate) wall: Duration,
-}
-
-impl Deadline {
-    pub(crate) fn left(&self) -> Duration {
-        self.wall.saturating_sub(self.started.elapsed())
-    }
-}
-
-impl CallContext {
-    fn new(
-        component: &LoadedComponent,
-        host: HostContext,
-        meters: Arc<Meters>,
-        wall: Duration,
-        requests: mpsc::Sender<ModelRequest>,
-        stop: CancellationToken,
-    ) -> Self {
-        let HostContext { view, versions, writer, model, attempt, events } = host;
-        let (name, grant) = (component.manifest.name.clone(), component.grant.clone());
-        let (emitter, audit) = (Emitter::new(events), component.audit.clone());
-        let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
-            let (over, used) = (stop.clone(), Arc::clone(&meters));
-            let view = view.restricted(Restriction {
-                parts: match &caps.paths {
-                    Set::Any => None,
-                    Set::Only(parts) => Some(parts.iter().map(ToString::to_string).collect()),
-                },
-                stopped: Box::new(move || over.is_cancelled()),
-                on_read: Box::new(move |path| used.repo_read.file(path)),
-            });
-            ReadAccess { view, versions, caps }
-        });
-        let session = |(model, role)| ModelSession { model, role, attempt, requests, failed: None };
-        Self {
-            read,
-            writer: writer.filter(|_| grant.repo_write),
-            scratch: component.has_scratch.then(Scratch::default),
-            outlines: component.outlines.clone(),
-            model: model.filter(|_| grant.llm.is_some()).map(session),
-            denials: Denials::new(&name, emitter.clone(), audit.clone(), Arc::clone(&meters)),
-            audit,
-            meters,
-            outbound: component.outbound.for_one_call(),
-            runtime: Handle::current(),
-            deadline: Deadline { started: Instant::now(), wall },
-            stop,
-            emitter,
-            name,
-            grant,
-        }
-    }
-
-    /// Ends the component when the call is over for its caller.
+impl ScoutComponent {
+    /// Asks the Scout once and returns its report as the component wrote it: text that should be JSON and is not
+    /// checked yet.
     ///
     /// # Errors
     ///
-    /// [`Ended::Stopped`] after a deadline, a cancellation, or when the caller dropped the call.
-    pub(crate) fn go_on(&self) -> Result<(), Ended> {
-        if self.stop.is_cancelled() { Err(Ended::Stopped) } else { Ok(()) }
-    }
-
-    pub(crate) fn emit(&self, kind: EventKind) {
-        self.emitter.emit(kind);
-    }
-
-    /// Records that the grant does not cover an access to `object`.
-    pub(crate) fn deny(&self, capability: Capability, object: &str) {
-        self.denials.deny(capability, object);
-    }
-
-    /// Records that an amount is used up.
-    pub(crate) fn used_up(&self, meter: &Meter, object: &str) {
-        self.denials.used_up(meter, object);
-    }
-
-    /// Requests that the component may still make to the model; `None` without a model.
-    pub(crate) fn model_calls_left(&self) -> Option<u32> {
-        let calls = || u32::try_from(self.meters.llm.calls.left()).unwrap_or(u32::MAX);
-        self.model.as_ref().map(|_| calls())
-    }
-
-    /// A message as one line of at most `most` bytes; `None` when the component has logged enough.
-    pub(crate) fn line(&mut self, message: &str, most: usize) -> Option<String> {
-        let line = one_line(message, most);
-        if self.meters.log.take(line.len() as u64 + LOG_LINE) {
-            return Some(line);
-        }
-        self.used_up(&self.meters.log, "progress and log");
-        None
-    }
-
-    pub(crate) fn log(&mut self, level: &str, message: &str) {
-        if let Some(message) = self.line(message, MAX_LOG_LINE) {
-            let (name, level) = (self.name.clone(), level.to_owned());
-            self.emit(EventKind::ComponentLog { name, level, message });
-        }
+    /// A [`ComponentFailure`] of this call. Later calls are not affected, because each has a store of its own.
+    pub async fn ask(
+        &self,
+        question: ScoutQuestion,
+        host: HostContext,
+        wall: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<String, ComponentFailure> {
+        let ScoutQuestion { text, context, facts_only } = question;
+        let named = context.iter().map(|(name, text)| format!("\0{name}\0{text}"));
+        let input = format!("{text}{}", named.collect::<String>());
+        let code = self.code.clone();
+        let ask = async move |store: &mut Store<State>| {
+            let instance = code.instantiate_async(&mut *store).await?;
+            let question = scout::Question { text, context, facts_only };
+            let answer = instance.agentcommand_scout_scout().call_ask(store, &question).await?;
+            Ok(match answer {
+                Ok(text) => Ok(ToolOutcome { text, is_error: false }),
+                Err(scout::Failure::OutOfScope(why)) => Err(GuestFailure::OutOfScope(line(&why))),
+                Err(scout::Failure::Model(why)) => Err(GuestFailure::Model(line(&why))),
+                Err(scout::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
+            })
+        };
+        Ok(run(&self.component, ("ask", &input), ask, host, wall, cancel).await?.text)
     }
 }
 
-/// What is called: the code, and what is asked of it.
-pub(crate) trait Call: Send + 'static {
-    type Answer: Send + 'static;
-
-    fn engine(&self) -> &Engine;
-
-    /// `ask`, or the name of the tool; and the input, of which the record holds a digest.
-    fn record(&self) -> (String, String);
-
-    /// The text of an answer, of which the record holds a digest.
-    fn text(answer: &Self::Answer) -> &str;
-
-    /// Bytes of the answer, which `limits.result_bytes` bounds.
-    fn bytes(answer: &Self::Answer) -> usize;
-
-    /// Instantiates the component and calls its export.
-    fn run(
-        self,
-        store: &mut Store<State>,
-    ) -> impl Future<Output = wasmtime::Result<Result<Self::Answer, GuestFailure>>>;
+impl ToolComponent {
+    /// Calls a tool once, with the arguments as the model wrote them.
+    ///
+    /// # Errors
+    ///
+    /// A [`ComponentFailure`] of this call. Later calls are not affected, because each has a store of its own.
+    pub async fn call(
+        &self,
+        tool: &str,
+        arguments: &str,
+        host: HostContext,
+        wall: Duration,
+        cancel: &CancellationToken,
+    ) -> Result<ToolOutcome, ComponentFailure> {
+        let record = (tool, arguments);
+        let (code, tool, arguments) = (self.code.clone(), tool.to_owned(), arguments.to_owned());
+        let call = async move |store: &mut Store<State>| {
+            let code = match code {
+                ToolCode::Typed(code) => code,
+                ToolCode::Plain(code, functions) => {
+                    return foreign::call(&code, &functions, store, &tool, &arguments).await;
+                }
+            };
+            let instance = code.instantiate_async(&mut *store).await?;
+            let exports = instance.agentcommand_tool_tool();
+            Ok(match exports.call_call(store, &tool, &arguments).await? {
+                // `data` is not used: a tool reports refused edits through `repo/edit.report-refusal`.
+                Ok(tool::Outcome { text, is_error, .. }) => Ok(ToolOutcome { text, is_error }),
+                Err(tool::Failure::UnknownTool) => Err(GuestFailure::UnknownTool),
+                Err(tool::Failure::BadArguments(why)) => {
+                    Err(GuestFailure::BadArguments(line(&why)))
+                }
+                Err(tool::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
+            })
+        };
+        run(&self.component, record, call, host, wall, cancel).await
+    }
 }
 
-/// Runs one call to its end, its deadline or its cancellation, whichever is first, and records then what it used.
+fn line(text: &str) -> String {
+    one_line(text, MAX_LINE)
+}
+
+/// Runs one call until it ends, its deadline passes or it is cancelled, and records what it used. `record` is `ask` or
+/// the name of the tool, and the input, of which the record holds a digest.
 ///
 /// # Errors
 ///
 /// [`ComponentFailure::Unrecorded`] if no record can be written; nothing has run then. Any other failure ends this
 /// call alone.
-pub(crate) async fn run<C: Call>(
+async fn run<F: Function>(
     component: &LoadedComponent,
-    call: C,
+    record: (&str, &str),
+    function: F,
     host: HostContext,
     wall: Duration,
     cancel: &CancellationToken,
-) -> Result<C::Answer, ComponentFailure> {
+) -> Result<ToolOutcome, ComponentFailure> {
     let (meters, events) = (Arc::new(Meters::new(&component.grant)), host.events.clone());
     let mut summary = None;
     if let Some(audit) = &component.audit {
         audit.ready()?;
-        let (what, input) = call.record();
-        summary = Some(CallSummary::new(audit, &meters, what, &input));
+        let (what, input) = record;
+        summary = Some(CallSummary::new(audit, &meters, what.to_owned(), input));
     }
-    let result = run_to_end(component, call, host, &meters, wall, cancel).await;
+    let result = run_to_end(component, function, host, &meters, wall, cancel).await;
     events.emit(audit::used(&meters, &component.manifest.name, &component.sha256));
     if let Some(summary) = summary {
-        summary.ended(result.as_ref().map(C::text));
+        summary.ended(result.as_ref().map(|outcome| outcome.text.as_str()));
     }
     result
 }
 
-async fn run_to_end<C: Call>(
+/// An export of a component with its arguments: instantiates the component in a store and calls the export.
+trait Function:
+    AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<Result<ToolOutcome, GuestFailure>>
+    + Send
+    + 'static
+{
+}
+
+impl<F> Function for F where
+    F: AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<Result<ToolOutcome, GuestFailure>>
+        + Send
+        + 'static
+{
+}
+
+async fn run_to_end<F: Function>(
     component: &LoadedComponent,
-    call: C,
+    function: F,
     host: HostContext,
     meters: &Arc<Meters>,
     wall: Duration,
     cancel: &CancellationToken,
-) -> Result<C::Answer, ComponentFailure> {
+) -> Result<ToolOutcome, ComponentFailure> {
     let name = &component.manifest.name;
     let wall = wall.min(component.grant.limits.wall);
     let (requests, mut wanted) = mpsc::channel(1);
@@ -263,14 +212,15 @@ async fn run_to_end<C: Call>(
         CallContext::new(component, host, Arc::clone(meters), wall, requests, token.clone());
     let emitter = context.emitter.clone();
     let (running, ended) = std::sync::mpsc::channel();
-    let mut stop = Stop { token, emitter, engine: call.engine().clone(), running: Some(ended) };
+    let mut stop = Stop { token, emitter, engine: component.engine.clone(), running: Some(ended) };
     let (done, mut finished) = oneshot::channel();
+    let engine = component.engine.clone();
     std::thread::Builder::new()
         .name(format!("component {name}"))
         .spawn(move || {
             let _running: Sender<Infallible> = running;
             // The receiver is gone if the call was stopped.
-            drop(done.send(on_thread(call, context)));
+            drop(done.send(on_thread(&engine, function, context)));
         })
         .map_err(|error| ComponentFailure::Host(format!("no thread for a call: {error}")))?;
     let deadline = tokio::time::sleep(wall);
@@ -346,19 +296,23 @@ fn tick_until_ended(running: &Receiver<Infallible>, mut tick: impl FnMut()) {
     }
 }
 
-fn on_thread<C: Call>(call: C, context: CallContext) -> Result<C::Answer, ComponentFailure> {
+fn on_thread<F: Function>(
+    engine: &Engine,
+    function: F,
+    context: CallContext,
+) -> Result<ToolOutcome, ComponentFailure> {
     // The runtime has timers for a component that sleeps, and no I/O driver because nothing here waits for a socket.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_time()
         .build()
         .map_err(|error| ComponentFailure::Host(format!("no runtime for a call: {error}")))?;
     let (most, stop) = (context.grant.limits.result_bytes, context.stop.clone());
-    let mut store = store(call.engine(), context);
+    let mut store = store(engine, context);
     let answered = runtime.block_on(async {
         tokio::select! {
             biased;
             () = stop.cancelled() => Err(Ended::Stopped.into()),
-            answered = call.run(&mut store) => answered,
+            answered = function(&mut store) => answered,
         }
     });
     let state = store.data_mut();
@@ -367,7 +321,7 @@ fn on_thread<C: Call>(call: C, context: CallContext) -> Result<C::Answer, Compon
     }
     let failed = state.call.model.as_mut().and_then(|session| session.failed.take());
     match answered {
-        Ok(Ok(answer)) if C::bytes(&answer) as u64 > most => {
+        Ok(Ok(answer)) if answer.text.len() as u64 > most => {
             Err(ComponentFailure::Limit(Limit::Result))
         }
         Ok(Ok(answer)) => Ok(answer),
@@ -405,6 +359,220 @@ fn store(engine: &Engine, context: CallContext) -> Store<State> {
     store
 }
 
+/// The data of one store.
+pub(crate) struct State {
+    pub(crate) table: ResourceTable,
+    pub(crate) wasi: WasiCtx,
+    pub(crate) http: WasiHttpCtx,
+    pub(crate) growth: GrowthLimits,
+    /// The source of the interfaces for random numbers that a grant opens.
+    pub(crate) random: StdRng,
+    pub(crate) call: CallContext,
+    stderr: Output,
+    stdout: Output,
+}
+
+impl State {
+    fn new(call: CallContext) -> Self {
+        let limits = &call.grant.limits;
+        let (wasi, stdout, stderr) = wasi::context(&call.grant, &call.meters);
+        let random = call.grant.random.source();
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(limits.handles as usize);
+        let growth = GrowthLimits::new(limits, Arc::clone(&call.meters));
+        Self { table, wasi, growth, random, call, stderr, stdout, http: WasiHttpCtx::new() }
+    }
+}
+
+impl WasiView for State {
+    fn ctx(&mut self) -> WasiCtxView<'_> {
+        WasiCtxView { ctx: &mut self.wasi, table: &mut self.table }
+    }
+}
+
+/// The grant of one call and the services that it opens. A field that is `None` was not granted, whatever the component
+/// imports.
+pub(crate) struct CallContext {
+    pub(crate) name: String,
+    pub(crate) grant: Grant,
+    pub(crate) read: Option<ReadAccess>,
+    pub(crate) writer: Option<Arc<RepoWriter>>,
+    /// The files that a plain component has written, until its call ends. The view shows them.
+    pub(crate) scratch: Option<Overlay>,
+    /// Outlines that earlier calls stored.
+    pub(crate) outlines: Option<Arc<Index>>,
+    pub(crate) model: Option<ModelSession>,
+    pub(crate) meters: Arc<Meters>,
+    pub(crate) denials: Denials,
+    /// Records the call in the audit log; `None` if it is not recorded.
+    pub(crate) audit: Option<Arc<ComponentAudit>>,
+    pub(crate) outbound: Outbound,
+    /// The caller's runtime, which sends requests.
+    pub(crate) runtime: Handle,
+    pub(crate) deadline: Deadline,
+    /// Cancelled when the call is over for its caller.
+    pub(crate) stop: CancellationToken,
+    emitter: Emitter,
+}
+
+/// The time that a call has, and its beginning.
+#[derive(Clone, Copy)]
+pub(crate) struct Deadline {
+    started: Instant,
+    pub(crate) wall: Duration,
+}
+
+impl Deadline {
+    pub(crate) fn left(&self) -> Duration {
+        self.wall.saturating_sub(self.started.elapsed())
+    }
+}
+
+impl CallContext {
+    fn new(
+        component: &LoadedComponent,
+        host: HostContext,
+        meters: Arc<Meters>,
+        wall: Duration,
+        requests: mpsc::Sender<ModelRequest>,
+        stop: CancellationToken,
+    ) -> Self {
+        let HostContext { view, versions, writer, model, attempt, events } = host;
+        let (name, grant) = (component.manifest.name.clone(), component.grant.clone());
+        let (emitter, audit) = (Emitter::new(events), component.audit.clone());
+        let mut scratch = None;
+        let read = grant.repo_read.clone().zip(view).map(|(caps, view)| {
+            let (over, used) = (stop.clone(), Arc::clone(&meters));
+            let mut view = view.restricted(Restriction {
+                parts: match &caps.paths {
+                    Set::Any => None,
+                    Set::Only(parts) => Some(parts.iter().map(ToString::to_string).collect()),
+                },
+                stopped: Box::new(move || over.is_cancelled()),
+                on_read: Box::new(move |path| used.repo_read.file(path)),
+            });
+            if component.has_scratch {
+                // In a dry run the copy begins with what was changed so far.
+                let overlay = view.overlay().map(Overlay::branch).unwrap_or_default();
+                view = view.over(&overlay);
+                scratch = Some(overlay);
+            }
+            ReadAccess { view, versions, caps }
+        });
+        let session = |(model, role)| ModelSession { model, role, attempt, requests, failed: None };
+        Self {
+            read,
+            writer: writer.filter(|_| grant.repo_write),
+            scratch,
+            outlines: component.outlines.clone(),
+            model: model.filter(|_| grant.llm.is_some()).map(session),
+            denials: Denials::new(&name, emitter.clone(), audit.clone(), Arc::clone(&meters)),
+            audit,
+            meters,
+            outbound: component.outbound.for_one_call(),
+            runtime: Handle::current(),
+            deadline: Deadline { started: Instant::now(), wall },
+            stop,
+            emitter,
+            name,
+            grant,
+        }
+    }
+
+    /// Ends the component when the call is over for its caller.
+    ///
+    /// # Errors
+    ///
+    /// [`Ended::Stopped`] after a deadline, a cancellation, or when the caller dropped the call.
+    pub(crate) fn go_on(&self) -> Result<(), Ended> {
+        if self.stop.is_cancelled() { Err(Ended::Stopped) } else { Ok(()) }
+    }
+
+    pub(crate) fn emit(&self, kind: EventKind) {
+        self.emitter.emit(kind);
+    }
+
+    /// Records that the grant does not cover an access to `object`.
+    pub(crate) fn deny(&self, capability: Capability, object: &str) {
+        self.denials.deny(capability, object);
+    }
+
+    /// Records that an amount is used up.
+    pub(crate) fn used_up(&self, meter: &Meter, object: &str) {
+        self.denials.used_up(meter, object);
+    }
+
+    /// Requests that the component may still make to the model; `None` without a model.
+    pub(crate) fn model_calls_left(&self) -> Option<u32> {
+        let calls = || u32::try_from(self.meters.llm.calls.left()).unwrap_or(u32::MAX);
+        self.model.as_ref().map(|_| calls())
+    }
+
+    /// Returns a message as one line of at most `most` bytes; `None` if the component has logged as much as it may.
+    pub(crate) fn line(&mut self, message: &str, most: usize) -> Option<String> {
+        let line = one_line(message, most);
+        if self.meters.log.take(line.len() as u64 + LINE_COST) {
+            return Some(line);
+        }
+        self.used_up(&self.meters.log, "progress and log");
+        None
+    }
+
+    pub(crate) fn log(&mut self, level: &str, message: &str) {
+        if let Some(message) = self.line(message, MAX_LOG_LINE) {
+            let (name, level) = (self.name.clone(), level.to_owned());
+            self.emit(EventKind::ComponentLog { name, level, message });
+        }
+    }
+}
+
+/// The interface `progress`, which is linked for every component: steps and log lines, and how much of the time and the
+/// amounts of a call is left.
+impl progress::Host for State {
+    fn step(&mut self, message: String) -> wasmtime::Result<Advice> {
+        let call = &mut self.call;
+        if let Some(message) = call.line(&message, MAX_STEP) {
+            call.emit(EventKind::ComponentStep { name: call.name.clone(), message });
+        }
+        let calls = call.model_calls_left();
+        Ok(advice(call.deadline.left(), call.deadline.wall, calls))
+    }
+
+    fn log(&mut self, level: Level, message: String) -> wasmtime::Result<()> {
+        let level = match level {
+            Level::Debug => "debug",
+            Level::Info => "info",
+            Level::Warn => "warn",
+        };
+        self.call.log(level, &message);
+        Ok(())
+    }
+
+    fn remaining(&mut self) -> wasmtime::Result<Left> {
+        let call = &self.call;
+        let meters = &call.meters;
+        Ok(Left {
+            milliseconds: milliseconds(&call.deadline),
+            model_calls: call.model_calls_left().unwrap_or(0),
+            model_tokens: call.model.as_ref().map_or(0, |_| meters.llm.tokens.left()),
+            read_bytes: call.read.as_ref().map_or(0, |_| meters.repo_read.bytes.left()),
+        })
+    }
+}
+
+fn milliseconds(deadline: &Deadline) -> u64 {
+    u64::try_from(deadline.left().as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Advises to wrap up when a quarter of the time or a single request to the model is left.
+fn advice(left: Duration, wall: Duration, model_calls: Option<u32>) -> Advice {
+    if left < wall / 4 || model_calls.is_some_and(|calls| calls <= 1) {
+        Advice::WrapUp
+    } else {
+        Advice::CarryOn
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -421,5 +589,20 @@ mod tests {
             }
         });
         assert_eq!(ticks, 5);
+    }
+
+    #[test]
+    fn advises_to_wrap_up_before_time_or_calls_run_out() {
+        let second = Duration::from_secs(1);
+        let cases = [
+            (60, None, Advice::CarryOn),
+            (15, Some(9), Advice::CarryOn),
+            (14, Some(9), Advice::WrapUp),
+            (60, Some(1), Advice::WrapUp),
+            (0, None, Advice::WrapUp),
+        ];
+        for (left, calls, expected) in cases {
+            assert_eq!(advice(second * left, second * 60, calls), expected, "{left} {calls:?}");
+        }
     }
 }

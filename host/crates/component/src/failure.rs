@@ -1,4 +1,4 @@
-//! Why a query gave no answer. Decides what an error out of the engine means, and keeps it to one line.
+//! The failures of calls, and the meaning of the engine's errors.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use act_audit::AuditError;
 use act_core::is_hidden;
 use act_model::ModelError;
 
-/// Longest message that a component can put into a failure.
+/// Longest message of a component in a failure, in bytes.
 pub(super) const MAX_LINE: usize = 400;
 
-/// One query's failure; the next one gets a fresh store in any case.
+/// The failure of one call. The next call gets a fresh store in any case.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum ComponentFailure {
     #[error("the component trapped: {0}")]
@@ -24,22 +24,22 @@ pub enum ComponentFailure {
     Deadline(Duration),
     #[error("cancelled")]
     Cancelled,
-    /// The component said so itself.
+    /// The component itself returned a failure.
     #[error("the component gave up: {0}")]
     Guest(GuestFailure),
-    /// The component gave up after the model had failed; tells whether another attempt may succeed.
+    /// The component gave up after a request to the model had failed.
     #[error("the model did not deliver: {0}")]
     Model(#[source] ModelError),
     /// A fault of this program or its machine, not of the component.
     #[error("the component host failed: {0}")]
     Host(String),
-    /// It did not begin, because nobody would have known.
+    /// The call did not begin, because it could not be recorded.
     #[error("nothing is run without a record: {0}; {hint}", hint = .0.hint())]
     Unrecorded(#[source] AuditError),
 }
 
 impl ComponentFailure {
-    /// Whether another attempt may succeed.
+    /// Returns true if another attempt may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {
             Self::Trap(_) | Self::Limit(_) | Self::Deadline(_) | Self::Host(_) => true,
@@ -50,7 +50,7 @@ impl ComponentFailure {
         }
     }
 
-    /// How long the provider wants to be left alone.
+    /// Returns the time that the provider asks to wait before the next request.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Model(error) => error.retry_after,
@@ -59,7 +59,7 @@ impl ComponentFailure {
     }
 }
 
-/// What the guest itself answered instead of a result, in one line.
+/// The failure that a component returned instead of a result, on one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum GuestFailure {
     #[error("out of scope: {0}")]
@@ -74,7 +74,7 @@ pub enum GuestFailure {
     Other(String),
 }
 
-/// Which limit of the grant was reached.
+/// The limit of the grant that was reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Limit {
     #[error("memory")]
@@ -93,17 +93,18 @@ pub enum Limit {
     Conversation,
 }
 
-/// An error that a host function raises to end the guest.
+/// An error with which a host function ends the component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Ended {
-    /// By deadline or cancellation; the caller's side knows which.
+    /// The deadline passed or the call was cancelled. The caller's side knows which.
     #[error("stopped")]
     Stopped,
     #[error("over the limit: {0}")]
     Over(Limit),
 }
 
-/// What `error` means. `reached` is the limit that the store noted, `stderr` what the guest printed.
+/// Turns an error of the engine into a failure. `reached` is the limit that growth was refused for, and `stderr` is what
+/// the component printed.
 pub(super) fn classify(
     error: &wasmtime::Error,
     reached: Option<Limit>,
@@ -117,7 +118,7 @@ pub(super) fn classify(
     if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
         return ComponentFailure::Limit(Limit::Handles);
     }
-    // The engine has no types for these; tests hold the words.
+    // The engine has no types for these errors. Integration tests fail when it changes the texts.
     let root = error.root_cause().to_string();
     for (words, limit) in [
         ("fuel allocated for hostcalls", Limit::HostCall),
@@ -130,7 +131,7 @@ pub(super) fn classify(
             return ComponentFailure::Limit(limit);
         }
     }
-    // A guest that is refused memory usually traps; the cause says more than the trap.
+    // A component that is refused memory usually traps. The cause says more than the trap.
     if let Some(limit) = reached {
         return ComponentFailure::Limit(limit);
     }
@@ -139,20 +140,20 @@ pub(super) fn classify(
         (_, Some(I32Exit(code))) => format!("it exited with status {code}"),
         _ => root,
     };
-    if let Some(said) = last_words(stderr) {
-        message = format!("{message}; it said: {said}");
+    if let Some(printed) = last_output(stderr) {
+        message = format!("{message}; it said: {printed}");
     }
     ComponentFailure::Trap(one_line(&message, MAX_LINE))
 }
 
-/// From the last panic on, else the last line.
-fn last_words(stderr: &str) -> Option<&str> {
+/// Returns the text from the last panic on, or else the last line.
+fn last_output(stderr: &str) -> Option<&str> {
     let panicked = stderr.rfind("panicked at").map(|at| &stderr[at..]);
     panicked.or_else(|| stderr.lines().rev().map(str::trim).find(|line| !line.is_empty()))
 }
 
-/// At most `most` bytes on one line without hidden characters. What a component says is never trusted with
-/// more.
+/// Returns a text as one line of at most `most` bytes without hidden characters. Every text of a component that is shown
+/// or recorded passes through here.
 pub(super) fn one_line(text: &str, most: usize) -> String {
     let mut line = String::with_capacity(text.len().min(most));
     for c in text.trim().chars() {

@@ -1,5 +1,9 @@
-//! Loading components: from bytes to code that can be called.
+//! Loading components: from bytes to a [`LoadedComponent`], which [`crate::call`] calls.
+//!
+//! [`ComponentHost::load`] inspects and admits a component, compiles it or takes it from the cache, and links what its
+//! effective grant covers. Nothing of the component runs.
 
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
@@ -17,7 +21,7 @@ use crate::cache::{Cache, ReadAhead};
 use crate::call::State;
 use crate::capability::{Capability, Grant};
 use crate::failure::{MAX_LINE, one_line};
-use crate::handle::{Loaded, LoadedComponent, ScoutComponent, ToolCode, ToolComponent};
+use crate::foreign::Function;
 use crate::inspect::{Inspection, NotAComponent};
 use crate::manifest::{Kind, Manifest, ManifestError};
 use crate::outbound::Outbound;
@@ -36,7 +40,7 @@ const FIBER_STACK: usize = 2 << 20;
 pub struct ComponentHost {
     audit: Option<Audit>,
     cache: Option<PathBuf>,
-    /// What the administrator allows any component.
+    /// The grant that the administrator allows any component.
     ceiling: Grant,
     outbound: Outbound,
     outlines: Option<Arc<Index>>,
@@ -44,7 +48,7 @@ pub struct ComponentHost {
     ahead: ReadAhead,
 }
 
-/// Why a component is not loaded. Nothing of it has run.
+/// The reason why a component is not loaded. Nothing of it has run.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
     #[error(transparent)]
@@ -86,9 +90,124 @@ impl From<ManifestError> for LoadError {
     }
 }
 
+/// A component that was checked against its grant. Several calls of one component can run at the same time.
+#[derive(Clone)]
+pub struct LoadedComponent {
+    pub manifest: Manifest,
+    /// SHA-256 of the component's bytes.
+    pub sha256: String,
+    /// The effective grant: imports ∩ needs ∩ grants ∩ ceiling.
+    pub grant: Grant,
+    pub world: &'static str,
+    pub imports: Vec<String>,
+    pub(crate) engine: Engine,
+    pub(crate) outbound: Outbound,
+    /// The index of outlines that earlier calls stored.
+    pub(crate) outlines: Option<Arc<Index>>,
+    /// True if the directory that the component sees is a scratch copy.
+    pub(crate) has_scratch: bool,
+    /// Records the calls in the audit log; `None` if they are not recorded.
+    pub(crate) audit: Option<Arc<ComponentAudit>>,
+}
+
+/// A loaded Scout.
+#[derive(Clone)]
+pub struct ScoutComponent {
+    pub(crate) component: LoadedComponent,
+    pub(crate) code: ScoutPre<State>,
+}
+
+/// A loaded tool component.
+#[derive(Clone)]
+pub struct ToolComponent {
+    pub(crate) component: LoadedComponent,
+    pub(crate) code: ToolCode,
+}
+
+#[derive(Clone)]
+pub(crate) enum ToolCode {
+    Typed(ToolPre<State>),
+    /// A plain component, whose exported functions are its tools.
+    Plain(InstancePre<State>, Arc<[Function]>),
+}
+
+/// A loaded component of either kind.
+#[derive(Clone)]
+pub enum Loaded {
+    Scout(ScoutComponent),
+    Tool(ToolComponent),
+}
+
+impl Loaded {
+    /// Returns the Scout.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::OtherKind`] for a tool component.
+    pub fn into_scout(self) -> Result<ScoutComponent, LoadError> {
+        match self {
+            Self::Scout(scout) => Ok(scout),
+            Self::Tool(tool) => Err(tool.component.other_kind(Kind::Scout)),
+        }
+    }
+
+    /// Returns the tool component.
+    ///
+    /// # Errors
+    ///
+    /// [`LoadError::OtherKind`] for a Scout.
+    pub fn into_tool(self) -> Result<ToolComponent, LoadError> {
+        match self {
+            Self::Tool(tool) => Ok(tool),
+            Self::Scout(scout) => Err(scout.component.other_kind(Kind::Tool)),
+        }
+    }
+
+    pub(crate) fn component_mut(&mut self) -> &mut LoadedComponent {
+        match self {
+            Self::Scout(scout) => &mut scout.component,
+            Self::Tool(tool) => &mut tool.component,
+        }
+    }
+}
+
+impl Deref for Loaded {
+    type Target = LoadedComponent;
+
+    fn deref(&self) -> &LoadedComponent {
+        match self {
+            Self::Scout(scout) => &scout.component,
+            Self::Tool(tool) => &tool.component,
+        }
+    }
+}
+
+impl Deref for ScoutComponent {
+    type Target = LoadedComponent;
+
+    fn deref(&self) -> &LoadedComponent {
+        &self.component
+    }
+}
+
+impl Deref for ToolComponent {
+    type Target = LoadedComponent;
+
+    fn deref(&self) -> &LoadedComponent {
+        &self.component
+    }
+}
+
+impl LoadedComponent {
+    fn other_kind(&self, wanted: Kind) -> LoadError {
+        let name = self.manifest.name.clone();
+        LoadError::OtherKind { name, kind: self.manifest.kind, wanted }
+    }
+}
+
 impl ComponentHost {
-    /// `cache` is a directory for compiled code and outlines, which only the user may open. It is made when it is
-    /// needed first.
+    /// Creates a host. `cache` is a directory for compiled code and outlines, which only the user may open. The first
+    /// component that is loaded creates it.
     pub fn new(cache: Option<&Path>) -> Self {
         let ceiling = Grant::everything();
         let cache = cache.map(Path::to_owned);
@@ -132,7 +251,7 @@ impl ComponentHost {
     /// # Errors
     ///
     /// A [`LoadError`] if the bytes are no component, its imports, needs, grant and the ceiling do not agree, it
-    /// cannot be compiled, or nothing can be recorded. An event and a record tell that it was refused.
+    /// cannot be compiled, or nothing can be recorded. The refusal is recorded and emitted as an event.
     pub fn load(&self, bytes: &[u8], grant: Grant, events: &Events) -> Result<Loaded, LoadError> {
         let size = bytes.len() as u64;
         let limit = grant.limits.wasm_bytes.min(self.ceiling.limits.wasm_bytes);
@@ -153,7 +272,7 @@ impl ComponentHost {
                     }
                     error => error.into(),
                 };
-                self.tell((None, &author), &sha256, Err(error), events)
+                self.report((None, &author), &sha256, Err(error), events)
             }
         }
     }
@@ -173,7 +292,7 @@ impl ComponentHost {
             Ok(inspection) => self.load_inspected(None, inspection, grant, events),
             Err(error) => {
                 let author = (None, builtin.name);
-                self.tell(author, builtin.sha256, Err(error.into()), events)
+                self.report(author, builtin.sha256, Err(error.into()), events)
             }
         }
     }
@@ -198,7 +317,7 @@ impl ComponentHost {
             .admit(grant, &self.ceiling)
             .map_err(|why| LoadError::Refused { name: known_as.to_owned(), why })
             .and_then(|admitted| self.link(known_as, &admitted, events));
-        self.tell((name, &author), &sha256, loaded, events)
+        self.report((name, &author), &sha256, loaded, events)
     }
 
     /// Loads a component that was admitted before, as [`ComponentHost::load_inspected`] does.
@@ -214,12 +333,12 @@ impl ComponentHost {
     ) -> Result<Loaded, LoadError> {
         let (author, sha256) = (&admitted.inspection.manifest.name, &admitted.inspection.sha256);
         let loaded = self.link(name, admitted, events);
-        self.tell((Some(name), author), sha256, loaded, events)
+        self.report((Some(name), author), sha256, loaded, events)
     }
 
-    /// Records that a component was loaded or refused, and emits an event for it. Without a record the component is
+    /// Records that a component was loaded or refused, and emits an event for it. A component that cannot be recorded is
     /// refused.
-    fn tell(
+    fn report(
         &self,
         (name, author): (Option<&str>, &str),
         sha256: &str,
@@ -298,6 +417,7 @@ impl ComponentHost {
         name.clone_into(&mut manifest.name);
         let component = LoadedComponent {
             sha256: sha256.clone(),
+            engine: engine.clone(),
             world: manifest.world(),
             imports: imports.clone(),
             outbound: self.outbound.clone(),

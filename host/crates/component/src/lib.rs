@@ -3,17 +3,23 @@
 //! A component gets what it imports, declares to need, was granted, and the administrator allows, and nothing else.
 //! Each call runs in a store of its own, which ends with the call. Every denial is recorded.
 //!
-//! The way of a component, and where to read about it:
+//! The way of a component, file by file:
 //!
-//! 1. [`Inspection::of`] reads its bytes (`inspect`, `manifest`), without compiling or running them.
-//! 2. [`registry::Registry`] knows what the user approved (`grants.toml`) and what the administrator allows
+//! 1. `inspect` and `manifest`: [`Inspection::of`] reads its bytes, without compiling or running them.
+//! 2. `registry`: [`registry::Registry`] reads what the user approved (`grants.toml`) and what the administrator allows
 //!    (`policy.toml`).
-//! 3. [`Inspection::admit`] decides whether the component is let in, and with what (`admission`). What can be granted
-//!    has one file for each capability (`capability`).
-//! 4. [`ComponentHost::load`] compiles and links it (`host`, `cache`).
-//! 5. [`ScoutComponent::ask`] and [`ToolComponent::call`] run one call (`handle`, `call`). While the call runs, meters
-//!    count what it uses and refuse what is too much (`meter`), and denials, edits and the end of the call are recorded
-//!    (`audit`). The file system that the component sees is the filtered view (`files`).
+//! 3. `admission`: [`Inspection::admit`] computes the effective grant, or refuses the component. Everything that can be
+//!    granted has one file in `capability`, made of the values in `bounds`; what is always limited is in `limits`.
+//! 4. `host`: [`ComponentHost::load`] compiles the component (`cache`) and links what the grant covers (`wasi`,
+//!    `capability`).
+//! 5. `call`: [`ScoutComponent::ask`] and [`ToolComponent::call`] run one call. `meter` counts what it uses, `audit`
+//!    records it, and `failure` has the ways in which it fails.
+//!
+//! From a grant to a denial: `registry/grants.rs` reads `grants.toml`, `admission.rs` computes the effective grant, and
+//! `call.rs` restricts the view of one call to it ([`act_workspace::RepoView::restricted`]). When the component opens a
+//! file, `files/mod.rs` asks that view, where the function `RepoView::rule` decides. `files/mod.rs` has `audit.rs`
+//! record the denial and returns the error to the component. Functions of `repo.read` do so in
+//! `capability/repo_read.rs`, requests to the network in `capability/http.rs`, and edits in `capability/repo_write.rs`.
 //!
 //! The agent and the command line call this crate. It calls `act-workspace` for the repository, `act-model` for the
 //! model, and `act-audit` for records.
@@ -41,14 +47,12 @@ pub mod custom_section;
 mod failure;
 mod files;
 mod foreign;
-mod handle;
 mod host;
 mod inspect;
 mod limits;
 mod manifest;
 mod meter;
 mod outbound;
-mod progress;
 pub mod registry;
 mod symbols;
 mod values;
@@ -60,6 +64,7 @@ pub use admission::{
 };
 pub use bounds::{MAX_WASM, Set};
 pub use cache::{CacheState, cache_dir, cache_state};
+pub use call::{HostContext, ScoutQuestion, ToolOutcome};
 pub use capability::{
     Capability, Ceiling, Clock, EnvName, Grant, Http, Llm, Method, Origin, Random, RepoPart,
     RepoRead,
@@ -68,10 +73,7 @@ pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use foreign::LeftOut;
 #[cfg(any(test, feature = "testing"))]
 pub use foreign::arbitrary::Parameters as ArbitraryParameters;
-pub use handle::{
-    HostContext, Loaded, LoadedComponent, ScoutComponent, ScoutQuestion, ToolComponent, ToolOutcome,
-};
-pub use host::{ComponentHost, LoadError};
+pub use host::{ComponentHost, LoadError, Loaded, LoadedComponent, ScoutComponent, ToolComponent};
 pub use inspect::{Inspection, NotAComponent, code_sha256, pack_manifest};
 pub use limits::Limits;
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};

@@ -1,4 +1,5 @@
-//! The bounds that every component has, whatever else it may do, and how the engine asks for them.
+//! The limits that are in force for every component, whatever else it is granted, and the one place where the engine
+//! asks for them when a component wants to grow.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use crate::capability::Meters;
 use crate::failure::Limit;
 use crate::manifest::SuggestedLimits;
 
-/// All the memory that a component with 32-bit addresses can use, in bytes.
+/// Most memory that may be granted, in bytes: all that a component with 32-bit addresses can use.
 pub(crate) const MAX_MEMORY: u64 = 4 << 30;
 /// Longest wall time of one call, in milliseconds.
 pub(crate) const MAX_WALL_MS: u64 = milliseconds::MOST;
@@ -21,42 +22,27 @@ bounds! {
     pub struct Limits, ceiling LimitsCeiling {
         /// Bytes of all linear memories together.
         #[serde(deserialize_with = "at_most::<{ MAX_MEMORY }, _, _>")]
-        memory_bytes: u64;
+        memory_bytes: u64 = 256 << 20;
         /// Wall time of one call.
         #[serde(rename = "wall_ms", with = "milliseconds")]
-        wall: Duration, ceiling #[serde(rename = "wall_ms", with = "optional_milliseconds")];
+        wall: Duration = Duration::from_secs(60),
+            ceiling #[serde(rename = "wall_ms", with = "optional_milliseconds")];
         /// Elements of all tables together.
         #[serde(deserialize_with = "at_most::<10_000_000, _, _>")]
-        table_elements: u64;
+        table_elements: u64 = 100_000;
         #[serde(deserialize_with = "at_most::<10_000, _, _>")]
-        core_instances: u32;
+        core_instances: u32 = 256;
         #[serde(deserialize_with = "at_most::<100_000, _, _>")]
-        handles: u32;
-        /// Bytes that one call from the component may hand to the host.
+        handles: u32 = 1_000;
+        /// Bytes that the component may pass to the host in one call of a host function.
         #[serde(deserialize_with = "at_most::<{ 128 << 20 }, _, _>")]
-        host_call_bytes: u64;
+        host_call_bytes: u64 = 8 << 20;
         #[serde(deserialize_with = "at_most::<{ 64 << 20 }, _, _>")]
-        result_bytes: u64;
+        result_bytes: u64 = 4 << 20;
         #[serde(deserialize_with = "at_most::<{ 16 << 20 }, _, _>")]
-        log_bytes: u64;
+        log_bytes: u64 = 64 << 10;
         #[serde(deserialize_with = "at_most::<{ MAX_WASM }, _, _>")]
-        wasm_bytes: u64;
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
-        Self {
-            memory_bytes: 256 << 20,
-            wall: Duration::from_secs(60),
-            table_elements: 100_000,
-            core_instances: 256,
-            handles: 1_000,
-            host_call_bytes: 8 << 20,
-            result_bytes: 4 << 20,
-            log_bytes: 64 << 10,
-            wasm_bytes: MAX_WASM,
-        }
+        wasm_bytes: u64 = MAX_WASM;
     }
 }
 

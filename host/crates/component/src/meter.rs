@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// An amount of which a call may use so much and no more. The call's thread, its streams and its requests share it.
+/// An amount with a limit. The thread of the call, its streams and its requests share the meter.
 #[derive(Debug)]
 pub(crate) struct Meter {
     name: &'static str,
@@ -69,7 +69,7 @@ impl Count {
     }
 }
 
-/// Saturates, so that no sum wraps round.
+/// Adds to a sum. The sum saturates instead of wrapping round.
 fn add(sum: &AtomicU64, amount: u64) {
     let more = |sum: u64| Some(sum.saturating_add(amount));
     let _ = sum.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);

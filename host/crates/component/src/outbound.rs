@@ -1,5 +1,5 @@
-//! Requests of components to the network: resolve, vet, pin, connect. The address that was judged is the one that is
-//! connected to, no redirect is followed, and nothing that is not public can be reached.
+//! Requests of components to the network. A request resolves the name of the origin, checks that every address is
+//! public, and connects to one of the checked addresses and to no other. No redirect is followed.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -14,8 +14,9 @@ use reqwest::{Client, Url};
 
 use crate::capability::{HttpMeters, Origin, Way, header_bytes};
 
+/// Longest time for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(10);
-/// Addresses of one name that are looked at.
+/// Addresses of one name that are used. A name with more has the others ignored.
 const MAX_ADDRESSES: usize = 64;
 
 type Clients = HashMap<(String, Vec<SocketAddr>), Client>;
@@ -23,12 +24,12 @@ type Clients = HashMap<(String, Vec<SocketAddr>), Client>;
 type Resolve =
     dyn Fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> + Send + Sync;
 
-/// How names become addresses, and which of those may be connected to.
+/// The way to the network: a resolver of names, and a check of their addresses.
 #[derive(Clone)]
 pub struct Outbound {
     resolve: Arc<Resolve>,
     reachable: fn(IpAddr) -> bool,
-    /// The clients of one call, by origin and by the addresses that were judged.
+    /// The clients of one call, by origin and checked addresses.
     clients: Arc<Mutex<Clients>>,
 }
 
@@ -43,7 +44,7 @@ impl Default for Outbound {
     }
 }
 
-/// Why there is no response.
+/// The reason why a request has no response.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NoResponse {
     #[error("its address {0} is not public")]
@@ -59,7 +60,7 @@ pub(crate) enum NoResponse {
 }
 
 impl Outbound {
-    /// Another way from names to addresses, and another judgement of them.
+    /// Replaces the resolver and the check of addresses, so that tests reach their own servers.
     pub fn new(
         resolve: impl Fn(String, u16) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>>
         + Send
@@ -70,12 +71,17 @@ impl Outbound {
         Self { resolve: Arc::new(resolve), reachable, clients: Arc::default() }
     }
 
-    /// The same way to the network with clients of its own, so that two calls share neither connections nor addresses.
+    /// Returns a copy without clients, so that two calls share neither connections nor addresses.
     pub(crate) fn for_one_call(&self) -> Self {
         Self { clients: Arc::default(), ..self.clone() }
     }
 
-    /// One request to `origin`, which was granted, and its whole response. Dropping it closes the connection.
+    /// Sends one request to a granted origin and returns the whole response. Dropping the future closes the connection.
+    ///
+    /// # Errors
+    ///
+    /// [`NoResponse`]: the address is not the origin's or not public, the response is larger than `most` bytes or than
+    /// `left` allows, or the connection failed.
     pub(crate) async fn send(
         &self,
         origin: &str,
@@ -92,7 +98,7 @@ impl Outbound {
         let client = self.client(origin, &url).await?;
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
-        // The one of the origin, which is the one that is connected to.
+        // The client sets the host of the origin.
         headers.remove(reqwest::header::HOST);
         let failed = |error: reqwest::Error| NoResponse::Failed(error.without_url().to_string());
         let asked = client.request(parts.method, url).headers(headers).body(body).send();
@@ -117,8 +123,8 @@ impl Outbound {
         response.body(whole.freeze()).map_err(|error| NoResponse::Failed(error.to_string()))
     }
 
-    /// A client that connects only to the addresses of the origin, all of which were judged. Every request resolves the
-    /// name again and has the addresses judged; requests of one call to the same addresses share a client.
+    /// Returns a client that connects only to checked addresses of the origin. Every request resolves the name again
+    /// and checks the addresses again. Requests of one call to the same addresses share a client.
     async fn client(&self, origin: &str, url: &Url) -> Result<Client, NoResponse> {
         let host = url.host_str().ok_or(NoResponse::Address)?;
         let addresses = self.addresses(url, host).await?;
@@ -131,7 +137,7 @@ impl Outbound {
         Ok(clients().entry(pin).or_insert(client).clone())
     }
 
-    /// Resolves a host and judges all of its addresses.
+    /// Resolves a host and checks all of its addresses.
     async fn addresses(&self, url: &Url, host: &str) -> Result<Vec<SocketAddr>, NoResponse> {
         let port = url.port_or_known_default().ok_or(NoResponse::Address)?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
@@ -151,9 +157,9 @@ impl Outbound {
     }
 }
 
-/// A client that connects to these addresses and to no other.
+/// Builds a client that connects to these addresses and to no other.
 fn pinned(url: &Url, host: &str, addresses: &[SocketAddr]) -> Result<Client, NoResponse> {
-    // Fails only when the process has one already, and then that is the one to use.
+    // An error means that the process has a provider already, which is then used.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -163,14 +169,14 @@ fn pinned(url: &Url, host: &str, addresses: &[SocketAddr]) -> Result<Client, NoR
         .connect_timeout(CONNECT)
         .resolve_to_addrs(host, addresses);
     if url.scheme() == "http" {
-        // Without redirects nothing here can meet a certificate.
+        // No redirect is followed, so this client never meets a certificate.
         builder = builder.tls_certs_only([]);
     }
     builder.build().map_err(|error| NoResponse::Failed(error.without_url().to_string()))
 }
 
-/// Whether the host part of an origin is a loopback, private or link-local address. Such an origin is refused even if
-/// it is granted. A DNS name is judged again after it was resolved.
+/// Returns true if the host part of an origin is a loopback, private or link-local address. Such an origin is refused
+/// even if it is granted. The addresses of a DNS name are checked when it is resolved.
 pub fn never_reached(origin: &Origin) -> bool {
     let Ok(url) = Url::parse(origin.as_str()) else { return true };
     let host = url.host_str().unwrap_or_default();
@@ -181,7 +187,7 @@ pub fn never_reached(origin: &Origin) -> bool {
     }
 }
 
-/// Whether an address belongs to the public network, in whatever form it is written.
+/// Returns true if an address belongs to the public network, also if it is an IPv4 address within an IPv6 address.
 fn is_public(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(address) => is_public_v4(address),
@@ -216,7 +222,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
             let [c, d] = low.to_be_bytes();
             is_public_v4(Ipv4Addr::new(a, b, c, d))
         }
-        // Tunnels, documentation and what is set aside.
+        // Tunnels, documentation and reserved ranges.
         [0x2001, 0..=0x1ff, ..] | [0x2001, 0xdb8, ..] | [0x2002, ..] | [0x3fff, 0..=0xfff, ..] => {
             false
         }

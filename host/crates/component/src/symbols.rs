@@ -115,7 +115,7 @@ impl State {
                 }
             },
             None => Err(no_room()),
-            Some(Err(Unread::Spent)) => Err(self.read_enough(path)),
+            Some(Err(Unread::Spent)) => Err(self.refuse_bytes(path)),
             Some(Err(Unread::NoGrammar)) => Err(Refusal::Invalid(refusal_text(
                 "no_grammar",
                 "this language cannot be parsed here",

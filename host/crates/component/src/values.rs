@@ -1,7 +1,7 @@
 //! Single values of grants and approvals, checked where they are read, so that a value which breaks a rule never
 //! exists.
 
-/// Why a text is not a value of its type.
+/// A text is not a value of its type. The message says what the user should write.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct ValueError(pub(crate) String);

@@ -1,6 +1,6 @@
-//! Base WASI, denied by default. Every component's standard library imports it, so it is linked for all: without
-//! arguments, input, directories, network and environment, with clocks that stand still and randomness that repeats.
-//! A grant opens the part of its capability.
+//! Base WASI, denied by default. The standard libraries of components import it, so it is linked for all of them:
+//! without arguments, input, directories, network and environment, with clocks that stand still and random numbers that
+//! repeat. A grant opens the part that belongs to its capability.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -20,10 +20,14 @@ use crate::bindings::{progress, types};
 use crate::call::State;
 use crate::capability::{Grant, GrantedClock, Meters};
 
-/// Bytes that one write to an output may hold.
+/// Most bytes of one write to an output.
 const WRITE: usize = 64 << 10;
 
-/// Links what every component imports and no capability governs.
+/// Links the interfaces that every component may import and no capability governs.
+///
+/// # Errors
+///
+/// An error of the engine if an interface is linked twice.
 pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     error::add_to_linker::<State, HasTable>(linker, |state| &mut state.table)?;
     poll::add_to_linker::<State, HasTable>(linker, |state| &mut state.table)?;
@@ -43,7 +47,7 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     progress::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
 }
 
-/// The interface has words only and no functions.
+/// The interface has types and no functions.
 impl types::Host for State {}
 
 struct HasTable;
@@ -52,7 +56,8 @@ impl HasData for HasTable {
     type Data<'a> = &'a mut ResourceTable;
 }
 
-/// The context of one store. The outputs hold the first `log_bytes` each.
+/// The WASI context of one store, with its standard output and its standard error. Each output holds the first
+/// `log_bytes` bytes.
 pub(crate) fn context(grant: &Grant, meters: &Arc<Meters>) -> (WasiCtx, Output, Output) {
     let limits = &grant.limits;
     let (stdout, stderr) = (Output::new(limits.log_bytes), Output::new(limits.log_bytes));
@@ -72,7 +77,7 @@ pub(crate) fn context(grant: &Grant, meters: &Arc<Meters>) -> (WasiCtx, Output, 
     (wasi.build(), stdout, stderr)
 }
 
-/// An output that takes everything and holds the beginning.
+/// An output that accepts every write and holds the first bytes.
 #[derive(Clone)]
 pub(crate) struct Output {
     most: usize,
@@ -124,7 +129,7 @@ impl IsTerminal for Output {
 
 impl StdoutStream for Output {
     fn async_stream(&self) -> Box<dyn AsyncWrite + Send + Sync> {
-        // Only versions of WASI that are not linked ask for it.
+        // Only versions of WASI that are not linked call this function.
         Box::new(tokio::io::sink())
     }
 

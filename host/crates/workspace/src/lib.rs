@@ -9,7 +9,8 @@
 //! - [`RepoWriter::apply`] changes files. The way of a model's edit to the disk is `apply` → `check` (may this path be
 //!   written, by [`WriteRules`]; is the file the [`Version`] that was read) → `make` → `Transaction::make` →
 //!   `record`.
-//! - [`Overlay`] takes the changes of a dry run instead of the disk, and [`patch`] shows them.
+//! - [`Overlay`] takes the changes of a dry run, and what a component writes to its scratch copy, instead of the disk.
+//!   [`patch`] shows the changes of a dry run.
 //!   [`RepoWriter::apply_proposal`] makes them later.
 //! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity.
 //! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
@@ -58,7 +59,7 @@ pub use lock::{OpenRoot, RepoLock, RootIdentity, RootMoved};
 pub use notes::{
     NOTES_DIRS, NotesDir, NotesError, add_gitignore_line, hidden_by_unanchored_line, notes_dir,
 };
-pub use overlay::Overlay;
+pub use overlay::{Overlay, OverlayFull};
 pub use paths::{GlobError, PathError, PathGlobs, RepoPath, is_at_or_below, is_repo_path};
 pub use proposal::{Blob, ProposedFile, ProposedFileState, patch};
 pub use reading::{

@@ -164,7 +164,7 @@ struct Inner {
     parts: Option<Arc<[String]>>,
     stop: StopCheck,
     on_read: Option<Arc<dyn Fn(&str) + Send + Sync>>,
-    /// The changes of a dry run, which hide what the repository has under the same names.
+    /// Changes that hide what the repository has under the same names.
     overlay: Option<Overlay>,
 }
 

@@ -1,4 +1,4 @@
-//! `clock`: how finely a component sees time. Without a grant both clocks stand still.
+//! The capability `clock`: how finely a component sees time. Without a grant both clocks stand still.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -9,9 +9,10 @@ use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
 use wasmtime_wasi::p2::bindings::clocks;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
-use super::{Access, Grant, Import, Meters, Need, single};
+use super::{Access, Grant, Import, Meters, Need};
 use crate::bounds::Bound;
 use crate::call::State;
+use crate::limits::Limits;
 use crate::meter::Count;
 
 /// Step of the coarse monotonic clock, in nanoseconds: 10 ms is too coarse to time a single operation.
@@ -40,13 +41,16 @@ impl Bound for Clock {
     }
 }
 
-single!(Clock);
-
 pub(crate) struct Rules;
 
 impl super::Rules for Rules {
     type Bounds = Clock;
+    type Ceiling = Option<Clock>;
     type Meters = Count;
+
+    fn meters(_granted: &Clock, _limits: &Limits) -> Count {
+        Count::default()
+    }
 
     fn is_behind(import: &Import<'_>) -> bool {
         import.package == "wasi:clocks"
@@ -66,7 +70,7 @@ impl super::Rules for Rules {
     }
 }
 
-/// Both clocks of one call, as finely as its grant allows.
+/// Both clocks of one call, with the resolution that its grant allows.
 pub(crate) struct GrantedClock {
     pub(crate) level: Clock,
     pub(crate) began: Instant,

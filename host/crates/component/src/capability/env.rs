@@ -1,4 +1,4 @@
-//! `env`: environment variables that a component may read, each granted by name.
+//! The capability `env`: environment variables that a component may read, each granted by name.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::cli::environment;
 
-use super::{Access, Capability, Grant, Import, Metered, Need, single};
+use super::{Access, Capability, Grant, Import, Metered, Need};
 use crate::bounds::{Element, Set};
 use crate::call::State;
 use crate::limits::Limits;
@@ -22,7 +22,7 @@ value!(
     is_env_name
 );
 
-/// Keys and settings of the model are never granted, in whatever case they are spelled.
+/// Checks the name of a variable. Keys and settings of the model are never granted, in upper or lower case.
 fn is_env_name(text: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     if text.is_empty()
@@ -43,13 +43,16 @@ fn is_env_name(text: &str) -> Result<(), String> {
 
 impl Element for EnvName {}
 
-single!(Set<EnvName>);
-
 pub(crate) struct Rules;
 
 impl super::Rules for Rules {
     type Bounds = Set<EnvName>;
+    type Ceiling = Option<Set<EnvName>>;
     type Meters = EnvMeters;
+
+    fn meters(_granted: &Set<EnvName>, _limits: &Limits) -> EnvMeters {
+        EnvMeters::default()
+    }
 
     fn is_behind(import: &Import<'_>) -> bool {
         import.interface == "wasi:cli/environment"
@@ -75,7 +78,7 @@ impl super::Rules for Rules {
     }
 }
 
-/// Names of the variables that the component saw.
+/// The names of the variables that were given to the component.
 #[derive(Debug, Default)]
 pub(crate) struct EnvMeters(Mutex<BTreeSet<String>>);
 
@@ -90,11 +93,7 @@ impl EnvMeters {
     }
 }
 
-impl Metered<Set<EnvName>> for EnvMeters {
-    fn new(_bounds: &Set<EnvName>, _limits: &Limits) -> Self {
-        Self::default()
-    }
-
+impl Metered for EnvMeters {
     fn is_used(&self) -> bool {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }

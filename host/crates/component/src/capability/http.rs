@@ -1,5 +1,6 @@
-//! `http`: requests to granted origins, through `wasi:http`. The grant is asked before anything is sent. The caller's
-//! side sends, so that a deadline or a cancellation closes the connection.
+//! The capability `http`: requests to granted origins, through `wasi:http`. A request that the grant does not cover is
+//! denied before anything is sent. The caller's runtime sends requests, so that a deadline or a cancellation closes the
+//! connection.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,15 +17,15 @@ use wasmtime_wasi_http::{
     Error, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
 };
 
-use super::{Access, Capability, Grant, Import, Metered, Need, table};
-use crate::bounds::{Element, Set, at_most, bounds};
+use super::{Access, Capability, Grant, Import, Metered, Need};
+use crate::bounds::{Bound, Element, Set, at_most, bounds};
 use crate::call::{CallContext, State};
 use crate::limits::Limits;
 use crate::meter::{Count, Meter};
 use crate::outbound::NoResponse;
 use crate::values::value;
 
-/// Largest body that may be granted, in bytes. Bodies are held in memory, as many as are under way together.
+/// Largest body that may be granted, in bytes. The host holds the body of each request that is under way in memory.
 const BODY: u64 = 32 << 20;
 
 value!(
@@ -71,56 +72,39 @@ impl Element for Origin {}
 impl Element for Method {}
 
 bounds! {
-    /// Requests to these origins and to no other.
+    /// Requests to these origins and to no other. The default has no origin.
     pub struct Http, ceiling HttpCeiling {
-        origins: Set<Origin>;
-        methods: Set<Method>;
+        origins: Set<Origin> = Set::default();
+        methods: Set<Method> = Set::default();
         /// Bytes of the body of one request.
         #[serde(deserialize_with = "at_most::<{ BODY }, _, _>")]
-        request_bytes: u64;
+        request_bytes: u64 = 1 << 20;
         /// Bytes of the body of one response.
         #[serde(deserialize_with = "at_most::<{ BODY }, _, _>")]
-        response_bytes: u64;
+        response_bytes: u64 = 8 << 20;
         /// Requests of one call.
-        #[serde(default = "usual_requests", deserialize_with = "at_most::<100_000, _, _>")]
-        requests: u32;
+        #[serde(default = "default_requests", deserialize_with = "at_most::<100_000, _, _>")]
+        requests: u32 = 100;
         /// Requests that are under way together. Others wait.
-        #[serde(default = "usual_at_once", deserialize_with = "at_most::<32, _, _>")]
-        at_once: u32;
+        #[serde(default = "default_at_once", deserialize_with = "at_most::<32, _, _>")]
+        at_once: u32 = 8;
         /// Bytes of all requests and responses of one call: addresses, headers and bodies.
-        #[serde(default = "usual_query_bytes", deserialize_with = "at_most::<{ 4 << 30 }, _, _>")]
-        query_bytes: u64;
+        #[serde(default = "default_query_bytes", deserialize_with = "at_most::<{ 4 << 30 }, _, _>")]
+        query_bytes: u64 = 64 << 20;
     }
 }
 
-/// The usual bounds, and no origin.
-impl Default for Http {
-    fn default() -> Self {
-        Self {
-            origins: Set::default(),
-            methods: Set::default(),
-            request_bytes: 1 << 20,
-            response_bytes: 8 << 20,
-            requests: usual_requests(),
-            at_once: usual_at_once(),
-            query_bytes: usual_query_bytes(),
-        }
-    }
+fn default_requests() -> u32 {
+    Http::default().requests
 }
 
-fn usual_requests() -> u32 {
-    100
+fn default_at_once() -> u32 {
+    Http::default().at_once
 }
 
-fn usual_at_once() -> u32 {
-    8
+fn default_query_bytes() -> u64 {
+    Http::default().query_bytes
 }
-
-fn usual_query_bytes() -> u64 {
-    64 << 20
-}
-
-table!(Http, HttpCeiling);
 
 impl Http {
     fn covers(&self, origin: &Origin, method: &Method) -> bool {
@@ -132,8 +116,25 @@ pub(crate) struct Rules;
 
 impl super::Rules for Rules {
     type Bounds = Option<Http>;
+    type Ceiling = HttpCeiling;
     type Meters = HttpMeters;
     const IN_BASE_WORLD: bool = false;
+    const IS_TABLE: bool = true;
+
+    fn meters(http: &Option<Http>, _limits: &Limits) -> HttpMeters {
+        let (requests, bytes, at_once) =
+            http.as_ref().map_or((0, 0, 0), |http| (http.requests, http.query_bytes, http.at_once));
+        // If no request may be under way, a request would wait for ever.
+        let requests = if at_once == 0 { 0 } else { requests };
+        HttpMeters {
+            requests: Meter::new("http.requests", u64::from(requests)),
+            bytes: Meter::new("http.bytes", bytes),
+            sent: Count::default(),
+            received: Count::default(),
+            at_once: Semaphore::new((at_once as usize).min(Semaphore::MAX_PERMITS)),
+            origins: Mutex::default(),
+        }
+    }
 
     fn is_behind(import: &Import<'_>) -> bool {
         import.package == "wasi:http"
@@ -146,7 +147,7 @@ impl super::Rules for Rules {
             methods => methods.iter().cloned().collect(),
         };
         let origins = need.origins.iter().cloned().collect();
-        Some(Http { origins, methods, ..crate::bounds::Bound::unlimited() })
+        Some(Http { origins, methods, ..Http::unlimited() })
     }
 
     fn usual() -> Option<Http> {
@@ -172,8 +173,8 @@ impl super::Rules for Rules {
     }
 }
 
-/// What one call may still do over the network, shared by all of its requests. Everything that is held for a component
-/// is counted first, so a component that asks and never reads holds no more than its grant says.
+/// The amounts that one call may still send and receive, shared by all of its requests. Bytes are counted before the
+/// host holds them, so that a component that never reads its responses occupies no more memory than its grant allows.
 #[derive(Debug)]
 pub(crate) struct HttpMeters {
     requests: Meter,
@@ -192,23 +193,7 @@ pub(crate) enum Way {
     In,
 }
 
-impl Metered<Option<Http>> for HttpMeters {
-    fn new(granted: &Option<Http>, _limits: &Limits) -> Self {
-        let (requests, bytes, at_once) = granted
-            .as_ref()
-            .map_or((0, 0, 0), |http| (http.requests, http.query_bytes, http.at_once));
-        // With no request at a time, a request would wait for ever.
-        let requests = if at_once == 0 { 0 } else { requests };
-        Self {
-            requests: Meter::new("http.requests", u64::from(requests)),
-            bytes: Meter::new("http.bytes", bytes),
-            sent: Count::default(),
-            received: Count::default(),
-            at_once: Semaphore::new((at_once as usize).min(Semaphore::MAX_PERMITS)),
-            origins: Mutex::default(),
-        }
-    }
-
+impl Metered for HttpMeters {
     fn is_used(&self) -> bool {
         !self.origins.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -293,7 +278,7 @@ impl WasiHttpHooks for CallContext {
             self.used_up(&meters.http.requests, &origin);
             return Box::new(async { Err(Error::HttpRequestDenied) });
         }
-        if let Err(why) = self.on_record(&origin, request.method().as_str()) {
+        if let Err(why) = self.record_request(&origin, request.method().as_str()) {
             return Box::new(async { Err(Error::InternalError(Some(why))) });
         }
         let (outbound, denials) = (self.outbound.clone(), self.denials.clone());
@@ -339,14 +324,14 @@ impl Drop for AbortOnDrop {
 }
 
 impl CallContext {
-    /// Records a request before it is sent. Without a record there is no request.
-    fn on_record(&self, origin: &str, method: &str) -> Result<(), String> {
+    /// Records a request before it is sent. A request that cannot be recorded is not sent.
+    fn record_request(&self, origin: &str, method: &str) -> Result<(), String> {
         let first = self.meters.http.is_first(origin);
-        let recorded = self.audit.as_ref().map(|audit| audit.reaches(origin, method, first));
+        let recorded = self.audit.as_ref().map(|audit| audit.record_request(origin, method, first));
         recorded.unwrap_or(Ok(())).map_err(|error| format!("it cannot be recorded: {error}"))
     }
 
-    /// The bounds and the origin of a request that the grant covers. Otherwise the request as a denial names it.
+    /// Returns the bounds and the origin of a request that the grant covers, or else the request as a denial names it.
     fn allowed(&self, request: &Request<WasiBody>) -> Result<(Http, String), String> {
         let uri = request.uri();
         let (scheme, authority) = (uri.scheme_str(), uri.authority().map(|one| one.as_str()));
@@ -364,7 +349,7 @@ impl CallContext {
     }
 }
 
-/// Why a request does not go out.
+/// The reason why a request is not sent.
 enum Unsent {
     /// The body had this many bytes when it passed a bound.
     TooLarge(u64),
@@ -374,7 +359,7 @@ enum Unsent {
     Broken(Error),
 }
 
-/// Collects a whole request within the bounds.
+/// Collects the body of a request within the bounds.
 async fn whole(
     request: Request<WasiBody>,
     most: u64,
@@ -395,12 +380,11 @@ async fn whole(
         }
         bytes.extend_from_slice(&data);
     }
-    let other = |said: &str| said.parse() != Ok(bytes.len());
-    let said = parts.headers.get_all(CONTENT_LENGTH).iter();
-    if said.map(|said| said.to_str().unwrap_or_default()).any(other) {
+    let mut lengths = parts.headers.get_all(CONTENT_LENGTH).iter();
+    if lengths.any(|length| length.to_str().unwrap_or_default().parse() != Ok(bytes.len())) {
         return Err(Unsent::OtherLength);
     }
-    // The client that sends writes the header.
+    // The client sets the header.
     parts.headers.remove(CONTENT_LENGTH);
     Ok(Request::from_parts(parts, bytes.freeze()))
 }

@@ -1,5 +1,5 @@
-//! `llm`: conversations with the configured model, through `model.chat`. The host holds the history, and the component
-//! sees no key, no address and no name of a model.
+//! The capability `llm`: conversations with the configured model, through `model.chat`. The host holds the history, and
+//! the component sees no key, no address and no name of a model.
 //!
 //! A request leaves the thread of the call: the caller's side makes it, so that a deadline or a cancellation closes
 //! the connection while the component waits.
@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use wasmtime::component::{HasSelf, Linker, Resource};
 
-use super::{Access, Capability, Grant, Import, Metered, denied, table};
+use super::{Access, Capability, Grant, Import, Metered, denied};
 use crate::bindings::chat::{
     self, Host, HostConversation, Stop, Tool, ToolCall, ToolResult, Turn, Usage,
 };
@@ -22,35 +22,39 @@ use crate::limits::Limits;
 use crate::meter::{Count, Meter};
 use act_model::{Ask, Conversation, Model, ModelError, ModelErrorKind};
 
-/// A reply without a bound of its own may be as long as models write at all. A server may refuse a bound above its
-/// model's own, so none is sent while more tokens than this are left.
+/// Longest reply of any model, in tokens. While more are left, a request without a bound of its own is sent without
+/// one, because a server may refuse a bound above that of its model.
 const LONGEST_REPLY: u32 = 128 << 10;
 
 bounds! {
-    /// Talking to the configured model.
+    /// Talking to the configured model. The defaults are enough for the longest question to a built-in Scout.
     pub struct Llm, ceiling LlmCeiling {
         #[serde(deserialize_with = "at_most::<10_000, _, _>")]
-        calls: u32;
+        calls: u32 = 32;
         /// Input and output together.
         #[serde(deserialize_with = "at_most::<1_000_000_000, _, _>")]
-        tokens: u64;
+        tokens: u64 = 1_000_000;
     }
 }
-
-/// Enough for the longest query of a built-in Scout.
-impl Default for Llm {
-    fn default() -> Self {
-        Self { calls: 32, tokens: 1_000_000 }
-    }
-}
-
-table!(Llm, LlmCeiling);
 
 pub(crate) struct Rules;
 
 impl super::Rules for Rules {
     type Bounds = Option<Llm>;
+    type Ceiling = LlmCeiling;
     type Meters = LlmMeters;
+    const IS_TABLE: bool = true;
+
+    fn meters(llm: &Option<Llm>, limits: &Limits) -> LlmMeters {
+        let (calls, tokens) = llm.as_ref().map_or((0, 0), |llm| (u64::from(llm.calls), llm.tokens));
+        LlmMeters {
+            calls: Meter::new("llm.calls", calls),
+            tokens: Meter::new("llm.tokens", tokens),
+            text: Meter::new("llm.text", limits.host_call_bytes.saturating_mul(2)),
+            input: Count::default(),
+            output: Count::default(),
+        }
+    }
 
     fn is_behind(import: &Import<'_>) -> bool {
         import.interface == "agentcommand:model/chat"
@@ -79,18 +83,7 @@ pub(crate) struct LlmMeters {
     output: Count,
 }
 
-impl Metered<Option<Llm>> for LlmMeters {
-    fn new(llm: &Option<Llm>, limits: &Limits) -> Self {
-        let (calls, tokens) = llm.as_ref().map_or((0, 0), |llm| (u64::from(llm.calls), llm.tokens));
-        Self {
-            calls: Meter::new("llm.calls", calls),
-            tokens: Meter::new("llm.tokens", tokens),
-            text: Meter::new("llm.text", limits.host_call_bytes.saturating_mul(2)),
-            input: Count::default(),
-            output: Count::default(),
-        }
-    }
-
+impl Metered for LlmMeters {
     fn is_used(&self) -> bool {
         self.calls.used() > 0
     }
@@ -218,7 +211,7 @@ impl HostConversation for State {
             attempt: session.attempt,
         };
         let (answer, answered) = oneshot::channel();
-        // Without the caller's side the call is over.
+        // The receiver is dropped when the call is over for its caller.
         session
             .requests
             .send(ModelRequest { conversation, ask, answer })

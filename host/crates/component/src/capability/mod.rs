@@ -42,35 +42,48 @@ use crate::call::State;
 use crate::limits::{Limits, LimitsCeiling};
 use crate::meter::{Count, Meter};
 
-/// What the host knows about one capability.
+/// The rules of one capability.
 pub(crate) trait Rules {
-    /// What a grant holds for the capability. The default grants nothing.
-    type Bounds: Bounds;
-    type Meters: Metered<Self::Bounds>;
+    /// The value that a grant holds for the capability. The default grants nothing.
+    type Bounds: Bound + Default + Serialize;
+    /// Upper limits for the bounds.
+    type Ceiling: Limiting<Self::Bounds> + Clone + Serialize;
+    /// The amounts that are counted while a component uses the capability.
+    type Meters: Metered;
 
-    /// Whether every component may import the interfaces: they are part of the base world or of base WASI, and
-    /// without a grant they are linked closed. An import of any other capability has to be declared as a need.
+    /// True if every component may import the interfaces, because they are part of the base world or of base WASI. They
+    /// are then linked without a grant too, and refuse. An import of any other capability must be declared as a need.
     const IN_BASE_WORLD: bool = true;
 
-    /// Whether an import leads to the capability.
+    /// True if the bounds are written as a table. In a file, tables follow plain values.
+    const IS_TABLE: bool = false;
+
+    /// The meters of one call.
+    fn meters(bounds: &Self::Bounds, limits: &Limits) -> Self::Meters;
+
+    /// Returns true if an import belongs to the capability.
     fn is_behind(import: &Import<'_>) -> bool;
 
-    /// What a need asks for, without bounds where it names none.
+    /// Returns the bounds that a need requests. A need without bounds requests the capability without bounds.
     fn requested(_need: &Need) -> Self::Bounds {
-        Self::Bounds::everything()
+        Self::Bounds::unlimited()
     }
 
-    /// The widest bounds that an approval gives unless the user says otherwise.
+    /// Returns the widest bounds that an approval gives unless the user chooses others.
     fn usual() -> Self::Bounds {
-        Self::Bounds::everything()
+        Self::Bounds::unlimited()
     }
 
-    /// What is wrong with a need for the capability: the field of the manifest, and why.
+    /// Checks a need for the capability.
+    ///
+    /// # Errors
+    ///
+    /// The field of the manifest that is wrong, and what to write there.
     fn check(_need: &Need) -> Result<(), (&'static str, &'static str)> {
         Ok(())
     }
 
-    /// Whether a grant covers one access of the capability.
+    /// Returns true if a grant covers one access of the capability.
     fn covers(grant: &Grant, access: &Access) -> bool;
 
     /// Links the interfaces. Called for every component if the capability is in the base world, otherwise for a
@@ -78,90 +91,20 @@ pub(crate) trait Rules {
     fn link(linker: &mut Linker<State>) -> wasmtime::Result<()>;
 }
 
-/// What a grant holds for one capability.
-pub(crate) trait Bounds: Clone + Default + PartialEq + Serialize {
-    type Ceiling: Limiting<Self> + Clone + Serialize;
-
-    /// Whether the bounds are written as a table. In a file, tables come after plain values.
-    const IS_TABLE: bool = false;
-
-    fn everything() -> Self;
-
-    fn meet(&self, other: &Self) -> Self;
-
-    fn is_granted(&self) -> bool {
-        *self != Self::default()
-    }
-}
-
-/// Bounds of a capability that is granted with a table of numbers and sets, or not at all.
-macro_rules! table {
-    ($bounds:ident, $ceiling:ident) => {
-        impl $crate::capability::Bounds for Option<$bounds> {
-            type Ceiling = $ceiling;
-            const IS_TABLE: bool = true;
-
-            fn everything() -> Self {
-                Some($crate::bounds::Bound::unlimited())
-            }
-
-            fn meet(&self, other: &Self) -> Self {
-                let (a, b) = self.as_ref().zip(other.as_ref())?;
-                Some($crate::bounds::Bound::meet(a, b))
-            }
-        }
-
-        impl $crate::bounds::Limiting<Option<$bounds>> for $ceiling {
-            fn lower(&self, bounds: &mut Option<$bounds>) {
-                if let Some(bounds) = bounds {
-                    $crate::bounds::Limiting::lower(self, bounds);
-                }
-            }
-
-            fn of(bounds: &Option<$bounds>) -> Self {
-                bounds.as_ref().map($crate::bounds::Limiting::of).unwrap_or_default()
-            }
-        }
-    };
-}
-
-pub(crate) use table;
-
-/// A capability that is granted with one value.
-macro_rules! single {
-    ($bounds:ty) => {
-        impl $crate::capability::Bounds for $bounds {
-            type Ceiling = Option<$bounds>;
-
-            fn everything() -> Self {
-                $crate::bounds::Bound::unlimited()
-            }
-
-            fn meet(&self, other: &Self) -> Self {
-                $crate::bounds::Bound::meet(self, other)
-            }
-        }
-    };
-}
-
-pub(crate) use single;
-
 /// A capability without a ceiling of its own: the administrator denies it by name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct NoCeiling;
 
 impl<B> Limiting<B> for NoCeiling {
-    fn lower(&self, _bounds: &mut B) {}
+    fn lower(&self, _value: &mut B) {}
 
-    fn of(_bounds: &B) -> Self {
+    fn of(_value: &B) -> Self {
         Self
     }
 }
 
-/// What is counted while a component uses one capability. The event and the audit record of a call report it.
-pub(crate) trait Metered<B> {
-    fn new(bounds: &B, limits: &Limits) -> Self;
-
+/// The meters of one capability. The event and the audit record of a call report them.
+pub(crate) trait Metered {
     fn is_used(&self) -> bool;
 
     fn counts(&self) -> Vec<(&'static str, u64)> {
@@ -174,12 +117,8 @@ pub(crate) trait Metered<B> {
     }
 }
 
-/// Meters of a capability of which only the use is recorded.
-impl<B> Metered<B> for Count {
-    fn new(_bounds: &B, _limits: &Limits) -> Self {
-        Self::default()
-    }
-
+/// The meter of a capability of which only the use is recorded.
+impl Metered for Count {
     fn is_used(&self) -> bool {
         self.get() > 0
     }
@@ -203,7 +142,7 @@ impl<'a> Import<'a> {
         Self { package, interface, version }
     }
 
-    /// Whether the name belongs to one of the interfaces in `wit/`.
+    /// Returns true if the name is that of an interface in `wit/`.
     pub(crate) fn is_ours(&self) -> bool {
         self.package.split(':').next() == Some("agentcommand")
     }
@@ -238,14 +177,14 @@ impl Grant {
         self
     }
 
-    /// Whether a file at `path` may be written. Paths that bound reading bound writing too, because an answer about a
-    /// path that may not be read would reveal whether a file is there.
+    /// Returns true if a file at `path` may be written. Paths that bound reading bound writing too, because an answer
+    /// about a path that may not be read would reveal whether a file exists.
     pub fn may_write(&self, path: &str) -> bool {
         Capability::RepoWrite.covers(self, &Access::Write(path.to_owned()))
     }
 
-    /// Whether the interfaces of a capability outside of the base world are linked: the capability is granted, or it
-    /// was withheld, and then every function of the interface refuses.
+    /// Returns true if the interfaces of a capability outside of the base world are linked: the capability is granted,
+    /// or it was withheld, and then every function of the interface refuses.
     pub(crate) fn links(&self, capability: Capability) -> bool {
         self.has(capability) || self.withheld.contains(capability.name())
     }
@@ -281,7 +220,7 @@ impl Ceiling {
         *self == Self::default()
     }
 
-    /// What an approval still gives to a component with these needs, out of what is usual.
+    /// Lowers the usual grant of an approval to this ceiling, for a component with these needs.
     pub fn applied(&self, usual: Grant, needs: &[Need]) -> Grant {
         let mut left = usual;
         self.lower(&mut left);
@@ -311,14 +250,14 @@ impl Ceiling {
     }
 }
 
-/// Whether less is held of a part than was given.
+/// Returns true if a grant holds less of a part than it was given.
 fn is_less<T: PartialEq>(held: &Grant, given: Option<&Grant>, part: fn(&Grant) -> &T) -> bool {
     given.is_none_or(|given| part(&given.meet(held)) != part(given))
 }
 
 macro_rules! capabilities {
     ($( $(#[$note:ident])? $variant:ident: $module:ident, $name:literal, $bounds:ty; )*) => {
-        /// What can be granted; and sockets, which cannot.
+        /// Everything that can be granted, and sockets, which cannot.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Capability { $( $variant, )* }
 
@@ -340,7 +279,7 @@ macro_rules! capabilities {
 
             /// Puts the capability into a grant, without any bound.
             pub(crate) fn open(self, grant: &mut Grant) {
-                match self { $( Self::$variant => grant.$module = Bounds::everything(), )* }
+                match self { $( Self::$variant => grant.$module = Bound::unlimited(), )* }
             }
 
             /// Puts what a need asks for into a grant.
@@ -392,22 +331,22 @@ macro_rules! capabilities {
             /// The grant of a party that forbids nothing.
             pub fn everything() -> Self {
                 Self {
-                    $( $module: Bounds::everything(), )*
+                    $( $module: Bound::unlimited(), )*
                     withheld: BTreeSet::new(),
                     limits: Limits::unlimited(),
                 }
             }
 
-            /// Whether the grant holds the capability, in whatever bounds.
+            /// Returns true if the grant holds the capability, within any bounds.
             pub fn has(&self, capability: Capability) -> bool {
-                match capability { $( Capability::$variant => self.$module.is_granted(), )* }
+                match capability { $( Capability::$variant => !is_default(&self.$module), )* }
             }
 
-            /// What both grants allow. What either of them withholds stays withheld.
+            /// Returns the grant that allows what both allow and withholds what either withholds.
             #[must_use]
             pub fn meet(&self, other: &Self) -> Self {
                 Self {
-                    $( $module: Bounds::meet(&self.$module, &other.$module), )*
+                    $( $module: Bound::meet(&self.$module, &other.$module), )*
                     withheld: self.withheld.union(&other.withheld).cloned().collect(),
                     limits: Bound::meet(&self.limits, &other.limits),
                 }
@@ -422,11 +361,14 @@ macro_rules! capabilities {
         impl Serialize for Grant {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 let mut map = serializer.serialize_map(None)?;
-                $( entry(&mut map, $name, &self.$module, false)?; )*
-                if !self.withheld.is_empty() {
-                    map.serialize_entry("withheld", &self.withheld)?;
+                for tables in [false, true] {
+                    $( if $module::Rules::IS_TABLE == tables && !is_default(&self.$module) {
+                        map.serialize_entry($name, &self.$module)?;
+                    } )*
+                    if !tables && !self.withheld.is_empty() {
+                        map.serialize_entry("withheld", &self.withheld)?;
+                    }
                 }
-                $( entry(&mut map, $name, &self.$module, true)?; )*
                 map.serialize_entry("limits", &self.limits)?;
                 map.end()
             }
@@ -442,7 +384,7 @@ macro_rules! capabilities {
         pub struct Ceiling {
             /// Names of capabilities that are not given at all.
             pub withheld: BTreeSet<String>,
-            $( $(#[serde($note)])? #[serde(rename = $name)] $module: <$bounds as Bounds>::Ceiling, )*
+            $( $(#[serde($note)])? #[serde(rename = $name)] $module: <$module::Rules as Rules>::Ceiling, )*
             limits: LimitsCeiling,
         }
 
@@ -456,10 +398,10 @@ macro_rules! capabilities {
             /// The limits as a grant that holds what is limited and nothing else.
             pub fn bounds(&self) -> Grant {
                 let mut bounds = Grant::default();
-                $( if !Limiting::<$bounds>::is_empty(&self.$module) {
-                    bounds.$module = Bounds::everything();
+                $( if !is_default(&self.$module) {
+                    bounds.$module = Bound::unlimited();
                 } )*
-                if !self.limits.is_empty() {
+                if !is_default(&self.limits) {
                     bounds.limits = Limits::unlimited();
                 }
                 self.lower(&mut bounds);
@@ -468,7 +410,7 @@ macro_rules! capabilities {
 
             /// Takes over from `both` each part of which less is held than was given.
             fn tighten(&mut self, both: &Grant, held: &Grant, given: Option<&Grant>) {
-                $( if held.$module.is_granted() && is_less(held, given, |grant| &grant.$module) {
+                $( if !is_default(&held.$module) && is_less(held, given, |grant| &grant.$module) {
                     self.$module = Limiting::of(&both.$module);
                 } )*
                 if is_less(held, given, |grant| &grant.limits) {
@@ -484,20 +426,20 @@ macro_rules! capabilities {
                     map.serialize_entry("withheld", &self.withheld)?;
                 }
                 for tables in [false, true] {
-                    $( if <$bounds as Bounds>::IS_TABLE == tables
-                        && !Limiting::<$bounds>::is_empty(&self.$module)
+                    $( if $module::Rules::IS_TABLE == tables
+                        && !is_default(&self.$module)
                     {
                         map.serialize_entry($name, &self.$module)?;
                     } )*
                 }
-                if !self.limits.is_empty() {
+                if !is_default(&self.limits) {
                     map.serialize_entry("limits", &self.limits)?;
                 }
                 map.end()
             }
         }
 
-        /// What one call uses: the meters of each capability, and those of its limits.
+        /// The meters of one call: those of each capability, and those of its limits.
         #[derive(Debug)]
         pub(crate) struct Meters {
             $( pub(crate) $module: <$module::Rules as Rules>::Meters, )*
@@ -516,7 +458,7 @@ macro_rules! capabilities {
             pub(crate) fn new(grant: &Grant) -> Self {
                 let limits = &grant.limits;
                 Self {
-                    $( $module: Metered::new(&grant.$module, limits), )*
+                    $( $module: $module::Rules::meters(&grant.$module, limits), )*
                     memory: Meter::new("limits.memory", limits.memory_bytes),
                     tables: Meter::new("limits.tables", limits.table_elements),
                     log: Meter::new("limits.log", limits.log_bytes),
@@ -527,11 +469,8 @@ macro_rules! capabilities {
 
             /// Names of the capabilities that were used, sorted.
             pub(crate) fn grants(&self) -> Vec<String> {
-                let used = [$( (
-                    $name,
-                    Metered::<<$module::Rules as Rules>::Bounds>::is_used(&self.$module),
-                ), )*];
-                let used = used.into_iter().filter(|(_, used)| *used);
+                let used = [$( ($name, self.$module.is_used()), )*];
+                let used = used.into_iter().filter(|(_, is_used)| *is_used);
                 used.map(|(name, _)| name.to_owned()).collect::<BTreeSet<_>>().into_iter().collect()
             }
 
@@ -541,34 +480,23 @@ macro_rules! capabilities {
                     ("memory_bytes", self.memory.used()),
                     ("denials", self.denials.get()),
                 ];
-                $( counts.extend(
-                    Metered::<<$module::Rules as Rules>::Bounds>::counts(&self.$module)
-                ); )*
+                $( counts.extend(self.$module.counts()); )*
                 counts
             }
 
             /// The names that the audit record lists.
             pub(crate) fn names(&self) -> Vec<String> {
                 let mut names = vec![];
-                $( names.extend(
-                    Metered::<<$module::Rules as Rules>::Bounds>::names(&self.$module)
-                ); )*
+                $( names.extend(self.$module.names()); )*
                 names
             }
         }
     };
 }
 
-fn entry<M: SerializeMap, B: Bounds>(
-    map: &mut M,
-    name: &'static str,
-    bounds: &B,
-    tables: bool,
-) -> Result<(), M::Error> {
-    if B::IS_TABLE == tables && bounds.is_granted() {
-        map.serialize_entry(name, bounds)?;
-    }
-    Ok(())
+/// Returns true if bounds grant nothing, or a ceiling limits nothing.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 // One line for each capability: variant, module and field of a grant, name in files and records, bounds.

@@ -1,5 +1,5 @@
-//! `random`: randomness that differs between runs. Without a grant a component draws from a fixed seed, so that two
-//! runs on the same answers are the same run.
+//! The capability `random`: random numbers that differ between runs. Without a grant the numbers come from a fixed
+//! seed, so that two runs with the same answers of the model are equal.
 
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -8,10 +8,11 @@ use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::random::{insecure, insecure_seed, random};
 use wasmtime_wasi::random::WasiRandom;
 
-use super::{Access, Grant, Import, single};
+use super::{Access, Grant, Import};
 use crate::bounds::Bound;
 use crate::call::State;
 use crate::failure::{Ended, Limit};
+use crate::limits::Limits;
 use crate::meter::Count;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -25,7 +26,7 @@ pub enum Random {
 }
 
 impl Random {
-    /// The source of `wasi:random/random`. The interfaces that call themselves insecure repeat in any case.
+    /// The source of `wasi:random/random`. The numbers of the insecure interfaces repeat in any case.
     pub(crate) fn source(self) -> StdRng {
         match self {
             Self::Seeded => StdRng::seed_from_u64(0),
@@ -44,13 +45,16 @@ impl Bound for Random {
     }
 }
 
-single!(Random);
-
 pub(crate) struct Rules;
 
 impl super::Rules for Rules {
     type Bounds = Random;
+    type Ceiling = Option<Random>;
     type Meters = Count;
+
+    fn meters(_granted: &Random, _limits: &Limits) -> Count {
+        Count::default()
+    }
 
     fn is_behind(import: &Import<'_>) -> bool {
         import.package == "wasi:random"

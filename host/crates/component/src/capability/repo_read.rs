@@ -1,5 +1,5 @@
-//! `repo.read`: the filtered view of the repository, as the preopened directory `/repo` (`files`), in batches through
-//! `repo.read` (here), and as outlines through `repo.symbols` (`symbols`).
+//! The capability `repo.read`: the filtered view of the repository, as the preopened directory `/repo` (`files`), in
+//! batches through `repo.read` (here), and as outlines through `repo.symbols` (`symbols`).
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::filesystem;
 
-use super::{Access, Capability, Grant, Import, Metered, Need, denied, table};
+use super::{Access, Capability, Grant, Import, Metered, Need, denied};
 use crate::bindings::read::{
     self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
 };
@@ -58,7 +58,7 @@ impl RepoPart {
     }
 }
 
-/// Two paths meet in the deeper one, if it lies in the other.
+/// The meet of two paths is the deeper one if it lies in the other.
 impl Element for RepoPart {
     fn meet(a: &BTreeSet<Self>, b: &BTreeSet<Self>) -> BTreeSet<Self> {
         let deeper = |a: &Self, b: &Self| {
@@ -78,26 +78,19 @@ bounds! {
     pub struct RepoRead, ceiling RepoReadCeiling {
         /// The parts of the view that may be read.
         #[serde(skip_serializing_if = "Set::is_any")]
-        paths: Set<RepoPart>;
+        paths: Set<RepoPart> = Set::Any;
         /// Bytes that may be read of any one file.
         #[serde(deserialize_with = "at_most::<{ 1 << 30 }, _, _>")]
-        file_bytes: u64;
-        /// Bytes that one call may read in all.
+        file_bytes: u64 = 16 << 20;
+        /// Bytes that one call may read in all. By default a tree of a quarter of a gigabyte can be read twice.
         #[serde(deserialize_with = "at_most::<{ 64 << 30 }, _, _>")]
-        query_bytes: u64;
-    }
-}
-
-/// A tree of a quarter of a gigabyte can be read whole and some of it twice.
-impl Default for RepoRead {
-    fn default() -> Self {
-        Self { paths: Set::Any, file_bytes: 16 << 20, query_bytes: 512 << 20 }
+        query_bytes: u64 = 512 << 20;
     }
 }
 
 impl RepoRead {
-    /// Whether the granted paths cover `path`. Reads, writes and `act components why` all ask here; the view adds the
-    /// directories on the way to a granted path.
+    /// Returns true if the granted paths cover `path`. Writes and `act components why` ask this function. Reads ask the
+    /// view, which adds the directories on the way to a granted path.
     pub fn covers(&self, path: &str) -> bool {
         match &self.paths {
             Set::Any => true,
@@ -106,13 +99,22 @@ impl RepoRead {
     }
 }
 
-table!(RepoRead, RepoReadCeiling);
-
 pub(crate) struct Rules;
 
 impl super::Rules for Rules {
     type Bounds = Option<RepoRead>;
+    type Ceiling = RepoReadCeiling;
     type Meters = ReadMeters;
+    const IS_TABLE: bool = true;
+
+    fn meters(read: &Option<RepoRead>, _limits: &Limits) -> ReadMeters {
+        let bytes = read.as_ref().map_or(0, |read| read.query_bytes);
+        ReadMeters {
+            bytes: Meter::new("repo.read.bytes", bytes),
+            opened: Count::default(),
+            files: Mutex::default(),
+        }
+    }
 
     fn is_behind(import: &Import<'_>) -> bool {
         matches!(
@@ -148,7 +150,7 @@ impl super::Rules for Rules {
     }
 }
 
-/// What one call reads.
+/// The meters for the files that one call reads.
 #[derive(Debug)]
 pub(crate) struct ReadMeters {
     pub(crate) bytes: Meter,
@@ -164,16 +166,7 @@ struct Files {
     unnamed: u64,
 }
 
-impl Metered<Option<RepoRead>> for ReadMeters {
-    fn new(read: &Option<RepoRead>, _limits: &Limits) -> Self {
-        let bytes = read.as_ref().map_or(0, |read| read.query_bytes);
-        Self {
-            bytes: Meter::new("repo.read.bytes", bytes),
-            opened: Count::default(),
-            files: Mutex::default(),
-        }
-    }
-
+impl Metered for ReadMeters {
     fn is_used(&self) -> bool {
         self.opened.get() > 0
     }
@@ -222,12 +215,12 @@ impl ReadMeters {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let part = |path: &str| path.split('/').next().unwrap_or(path).to_owned();
         let parts: BTreeSet<_> = files.paths.iter().map(|path| part(path)).collect();
-        let are_told = files.unnamed == 0 && parts.len() <= most;
-        if are_told { parts.into_iter().collect() } else { vec![] }
+        let is_complete = files.unnamed == 0 && parts.len() <= most;
+        if is_complete { parts.into_iter().collect() } else { vec![] }
     }
 }
 
-/// Reading, as one call may.
+/// The view of one call, and the bounds for reading it.
 pub(crate) struct ReadAccess {
     pub(crate) view: RepoView,
     /// Counters of file versions, shared with the writer, so that an edit can expect what was read.
@@ -272,9 +265,9 @@ impl State {
         let most = reading.caps.file_bytes;
         let left = self.call.meters.repo_read.bytes.left();
         if slice.offset >= most || left == 0 {
-            return Err(self.read_enough(&slice.path));
+            return Err(self.refuse_bytes(&slice.path));
         }
-        // A component asks again for what does not fit into this answer, whose size tells it so.
+        // The size in the answer shows the component that the file continues, and it asks again.
         let allowed = left.min(most - slice.offset).min(*room);
         let want = act_workspace::Slice {
             path: slice.path,
@@ -296,26 +289,26 @@ impl State {
                 Ok(Chunk { bytes: chunk.bytes, size: chunk.size, version })
             }
             Err(ReadError::TooLarge { size, .. }) if size <= MAX_READ => {
-                Err(self.read_enough(&want.path))
+                Err(self.refuse_bytes(&want.path))
             }
             Err(error) => Err(self.refuse_read(&want.path, error)),
         }
     }
 
     /// Records that no more bytes may be read, and returns the refusal.
-    pub(crate) fn read_enough(&mut self, path: &str) -> Refusal {
+    pub(crate) fn refuse_bytes(&mut self, path: &str) -> Refusal {
         self.call.used_up(&self.call.meters.repo_read.bytes, path);
         spent()
     }
 
-    /// The hits for which enough bytes are left. A hit that is left out is a denial.
-    fn paid(&mut self, found: act_workspace::Hits) -> Result<Hits, Refusal> {
+    /// Returns the hits for which enough bytes are left. A hit that is left out is a denial.
+    fn pay_for(&mut self, found: act_workspace::Hits) -> Result<Hits, Refusal> {
         let act_workspace::Hits { mut items, mut next, mut truncated } = found;
         let left = &self.call.meters.repo_read.bytes;
         let cost = |hit: &act_workspace::Hit| hit.text.len() as u64 + HIT_BYTES;
         let given = items.iter().take_while(|hit| left.take(cost(hit))).count();
         if let Some(hit) = items.get(given) {
-            let refusal = self.read_enough(&hit.path);
+            let refusal = self.refuse_bytes(&hit.path);
             items.truncate(given);
             (next, truncated) = (None, true);
             if given == 0 {
@@ -394,9 +387,9 @@ impl Host for State {
             Ok(reading) => (reading.view.clone(), reading.caps.file_bytes),
             Err(refusal) => return Ok(Err(refusal)),
         };
-        // An answer without hits tells something too, so it costs as much as a hit.
+        // An answer without hits is information too, so it costs as much as a hit.
         if !self.call.meters.repo_read.bytes.take(HIT_BYTES) {
-            return Ok(Err(self.read_enough("search")));
+            return Ok(Err(self.refuse_bytes("search")));
         }
         let pattern = act_workspace::Pattern {
             regex: want.regex,
@@ -407,7 +400,7 @@ impl Host for State {
         let found = act_workspace::search(&view, &pattern, &selection(within), cursor.as_deref());
         self.call.go_on()?;
         Ok(match found {
-            Ok(hits) => self.paid(hits),
+            Ok(hits) => self.pay_for(hits),
             Err(SearchError::Selection(error)) => Err(self.refuse_selection(&error)),
             Err(error @ SearchError::Pattern(_)) => {
                 Err(Refusal::Invalid(refusal_text("bad_arguments", error)))

@@ -1,10 +1,10 @@
-//! `repo.write`: changes of the repository through `repo.edit`. No component ever holds a writable handle: it hands
-//! its changes to the host's writer. A plain component, which imports no interface of ours, writes to a scratch copy
-//! instead, and what it wrote goes to the same writer when its call ends.
+//! The capability `repo.write`: changes of the repository through `repo.edit`. No component ever holds a writable
+//! handle: the host's writer makes its changes. A plain component, which imports no interface of ours, writes to a
+//! scratch copy (`files`), and the writer gets the differences when the call ends.
 
 use wasmtime::component::{HasSelf, Linker};
 
-use super::{Access, Bounds, Capability, Grant, Import, Metered, NoCeiling, version};
+use super::{Access, Capability, Grant, Import, Metered, NoCeiling, version};
 use crate::bindings::edit::{self, EditError, Host, Operation};
 use crate::bindings::refusal_text;
 use crate::bindings::types::{self, Refusal};
@@ -16,29 +16,23 @@ use act_core::event::EventKind;
 use act_workspace::{Applied, Change, Version};
 use edit_protocol::Reason;
 
-/// Refusals that one call may report. A tool call is one edit, so that a tool needs few.
+/// Most refusals that one call may report. A tool call is one edit, so a tool needs few.
 const REPORTED_REFUSALS: u64 = 8;
-/// Bytes of the path in a report.
+/// Longest path in a report, in bytes.
 const REPORTED_PATH: usize = 200;
-
-impl Bounds for bool {
-    type Ceiling = NoCeiling;
-
-    fn everything() -> Self {
-        true
-    }
-
-    fn meet(&self, other: &Self) -> Self {
-        *self && *other
-    }
-}
 
 pub(crate) struct Rules;
 
 impl super::Rules for Rules {
     type Bounds = bool;
+    type Ceiling = NoCeiling;
     type Meters = WriteMeters;
     const IN_BASE_WORLD: bool = false;
+
+    fn meters(_granted: &bool, _limits: &Limits) -> WriteMeters {
+        let reports = Meter::new("repo.write.reports", REPORTED_REFUSALS);
+        WriteMeters { edits: Count::default(), used: Count::default(), reports }
+    }
 
     fn is_behind(import: &Import<'_>) -> bool {
         import.interface == "agentcommand:repo/edit"
@@ -76,12 +70,7 @@ impl WriteMeters {
     }
 }
 
-impl Metered<bool> for WriteMeters {
-    fn new(_bounds: &bool, _limits: &Limits) -> Self {
-        let reports = Meter::new("repo.write.reports", REPORTED_REFUSALS);
-        Self { edits: Count::default(), used: Count::default(), reports }
-    }
-
+impl Metered for WriteMeters {
     fn is_used(&self) -> bool {
         self.used.get() > 0
     }
@@ -134,20 +123,24 @@ fn from_wit(reason: types::Reason) -> Reason {
 }
 
 impl CallContext {
-    /// Has the writer make changes, and records and emits what came of them. `None` if nothing may be written.
+    /// Has the writer make changes, and records and emits the outcome. Returns `None` if the component may not write.
+    ///
+    /// # Errors
+    ///
+    /// [`Ended::Stopped`] if the call is over for its caller.
     pub(crate) fn edit(
         &mut self,
         changes: &[Change],
     ) -> Result<Option<Result<Vec<Applied>, act_workspace::EditError>>, Ended> {
-        // A call that was stopped must not write any more: another process may already be at work.
+        // A stopped call must not write any more, because another process may already work in the repository.
         self.go_on()?;
         let Some(writer) = self.writer.clone() else {
             self.deny(Capability::RepoWrite, "repo.edit");
             return Ok(None);
         };
-        // The writer asks again in the moment before a file changes.
+        // The writer checks again immediately before it changes a file.
         let stop = self.stop.clone();
-        let outcome = match self.beyond(changes) {
+        let outcome = match self.check_paths(changes) {
             Some(error) => Err(error),
             None => writer.apply(changes, &|| stop.is_cancelled()),
         };
@@ -162,8 +155,9 @@ impl CallContext {
         Ok(Some(outcome))
     }
 
-    /// The first path outside of the granted ones. Judged before the file system is asked whether a file is there.
-    fn beyond(&self, changes: &[Change]) -> Option<act_workspace::EditError> {
+    /// The refusal of the first path that the grant does not cover. It is checked before the file system, so that the
+    /// answer does not reveal whether a file exists.
+    fn check_paths(&self, changes: &[Change]) -> Option<act_workspace::EditError> {
         let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
         let mut named = changes.iter().flat_map(Change::names);
         let path = named.find(|path| !self.grant.may_write(&plain(path)))?;

@@ -1,20 +1,21 @@
-//! `sockets`: named so that a component that wants them is refused by name. No grant opens a socket.
+//! The capability `sockets`, which no grant holds. It exists so that the refusal of a component that imports sockets
+//! names them.
 
 use serde::{Deserialize, Serialize};
 use wasmtime::component::Linker;
 
-use super::{Access, Bounds, Grant, Import, NoCeiling};
+use super::{Access, Grant, Import, NoCeiling};
+use crate::bounds::Bound;
 use crate::call::State;
+use crate::limits::Limits;
 use crate::meter::Count;
 
 /// The bounds of a capability that cannot be granted.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NeverGranted;
 
-impl Bounds for NeverGranted {
-    type Ceiling = NoCeiling;
-
-    fn everything() -> Self {
+impl Bound for NeverGranted {
+    fn unlimited() -> Self {
         Self
     }
 
@@ -27,8 +28,13 @@ pub(crate) struct Rules;
 
 impl super::Rules for Rules {
     type Bounds = NeverGranted;
+    type Ceiling = NoCeiling;
     type Meters = Count;
     const IN_BASE_WORLD: bool = false;
+
+    fn meters(_granted: &NeverGranted, _limits: &Limits) -> Count {
+        Count::default()
+    }
 
     fn is_behind(import: &Import<'_>) -> bool {
         import.package == "wasi:sockets"

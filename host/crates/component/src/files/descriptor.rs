@@ -1,4 +1,6 @@
-//! The functions of an open file or directory, in the order of the interface: reading, then writing.
+//! The functions of an open file or directory, in the order of the interface: first reading, then writing.
+
+use std::sync::Arc;
 
 use wasmtime::component::Resource;
 use wasmtime_wasi::p2::bindings::filesystem::types::{
@@ -7,13 +9,9 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 };
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
-use super::reader::{MAX_READ, ReaderError, Spent};
-use super::scratch::Look;
-use super::streams::Reading;
-use super::walk::What;
-use super::words::{held_stat, identity, name_hash, stat, type_of};
-use super::{Files, Handle, Open, last};
-use act_workspace::{Kind, Last};
+use super::streams::{BytesUsedUp, Listing, ReaderError, Writer};
+use super::{Files, Handle, Open, descriptor_stat, follow, metadata_hash, type_of};
+use act_workspace::{Kind, Last, Seen};
 
 impl HostDescriptor for Files<'_> {
     fn read_via_stream(
@@ -21,14 +19,7 @@ impl HostDescriptor for Files<'_> {
         handle: Handle,
         offset: Filesize,
     ) -> FsResult<Resource<DynInputStream>> {
-        let open = self.get(&handle)?;
-        let stream: DynInputStream = match self.look(&open.path) {
-            Look::Through => Box::new(self.reader(open, offset)?),
-            Look::Directory => return Err(ErrorCode::IsDirectory.into()),
-            Look::File(_) | Look::Nothing => {
-                Box::new(Reading { scratch: self.scratch()?, path: open.path.clone(), offset })
-            }
-        };
+        let stream: DynInputStream = Box::new(self.reader(&handle, offset)?);
         self.table.push(stream).map_err(FsError::trap)
     }
 
@@ -38,17 +29,11 @@ impl HostDescriptor for Files<'_> {
         length: Filesize,
         offset: Filesize,
     ) -> FsResult<(Vec<u8>, bool)> {
-        let open = self.get(&handle)?;
-        let most = usize::try_from(length).unwrap_or(usize::MAX).min(MAX_READ);
-        let scratch = self.query.scratch.as_ref();
-        if let Some(bytes) = scratch.and_then(|scratch| scratch.read(&open.path, offset, most)) {
-            let end = bytes.is_empty() && length > 0;
-            return Ok((bytes, end));
-        }
-        match self.reader(open, offset)?.read(most) {
+        let size = usize::try_from(length).unwrap_or(usize::MAX);
+        match self.reader(&handle, offset)?.read(size) {
             Ok(bytes) => Ok((bytes.to_vec(), bytes.is_empty() && length > 0)),
-            Err(ReaderError::Spent(Spent { path })) => {
-                self.query.used_up(&self.query.meters.repo_read.bytes, &path);
+            Err(ReaderError::UsedUp(BytesUsedUp { path })) => {
+                self.call.used_up(&self.call.meters.repo_read.bytes, &path);
                 Err(ErrorCode::Quota.into())
             }
             Err(ReaderError::Io(_)) => Err(ErrorCode::Io.into()),
@@ -58,113 +43,119 @@ impl HostDescriptor for Files<'_> {
     async fn open_at(
         &mut self,
         handle: Handle,
-        follow: PathFlags,
+        flags: PathFlags,
         path: String,
         how: OpenFlags,
         rights: DescriptorFlags,
     ) -> FsResult<Handle> {
         let changes = OpenFlags::CREATE | OpenFlags::TRUNCATE | OpenFlags::EXCLUSIVE;
         let mutates = DescriptorFlags::WRITE | DescriptorFlags::MUTATE_DIRECTORY;
-        if self.query.scratch.is_none() && (how.intersects(changes) || rights.intersects(mutates)) {
-            return self.write_refused(&handle, &path);
+        if self.call.scratch.is_none() && (how.intersects(changes) || rights.intersects(mutates)) {
+            return self.refuse_write(&handle, &path);
         }
         let writes = rights.contains(DescriptorFlags::WRITE) || how.contains(OpenFlags::TRUNCATE);
-        let mut spot = self.find(&handle, &path, last(follow))?;
-        match spot.kind() {
-            None if !how.contains(OpenFlags::CREATE) => return Err(ErrorCode::NoEntry.into()),
-            None if how.contains(OpenFlags::DIRECTORY) => return Err(ErrorCode::Invalid.into()),
-            Some(_) if how.contains(OpenFlags::EXCLUSIVE) => return Err(ErrorCode::Exist.into()),
-            Some(Kind::Link) => return Err(ErrorCode::Loop.into()),
-            Some(Kind::Directory) if writes => return Err(ErrorCode::IsDirectory.into()),
-            Some(Kind::File) if how.contains(OpenFlags::DIRECTORY) => {
+        let Some(mut seen) = self.find_if_any(&handle, &path, follow(flags))? else {
+            if !how.contains(OpenFlags::CREATE) {
+                return Err(ErrorCode::NoEntry.into());
+            }
+            if how.contains(OpenFlags::DIRECTORY) {
+                return Err(ErrorCode::Invalid.into());
+            }
+            let new = self.new_name(&handle, &path, Kind::File)?;
+            let created = self.scratch()?.create_file(&new);
+            self.check_room(created, &new)?;
+            let seen = self.resolve("", &new, Last::Link)?.ok_or(ErrorCode::NoEntry)?;
+            return self.push(seen, true);
+        };
+        match seen.kind {
+            _ if how.contains(OpenFlags::EXCLUSIVE) => return Err(ErrorCode::Exist.into()),
+            Kind::Link => return Err(ErrorCode::Loop.into()),
+            Kind::Directory if writes => return Err(ErrorCode::IsDirectory.into()),
+            Kind::File if how.contains(OpenFlags::DIRECTORY) => {
                 return Err(ErrorCode::NotDirectory.into());
             }
-            None => self.prepare(&mut spot, how)?,
-            Some(Kind::File) if writes => self.prepare(&mut spot, how)?,
-            Some(_) => {}
+            Kind::File if writes => {
+                let scratch = self.copy_up(&seen)?;
+                if how.contains(OpenFlags::TRUNCATE) {
+                    let emptied = scratch.set_size(&seen.path, 0);
+                    self.check_room(emptied, &seen.path)?;
+                }
+                seen = self.resolve("", &seen.path, Last::Link)?.ok_or(ErrorCode::NoEntry)?;
+            }
+            Kind::File | Kind::Directory => {}
         }
-        self.push(spot, writes || how.contains(OpenFlags::CREATE))
+        self.push(seen, writes || how.contains(OpenFlags::CREATE))
     }
 
     async fn stat(&mut self, handle: Handle) -> FsResult<DescriptorStat> {
-        let open = self.get(&handle)?;
-        match (self.look(&open.path), &open.seen) {
-            (Look::File(size), _) => Ok(held_stat(Kind::File, size)),
-            (_, Some(seen)) => {
-                let now = rustix::fs::fstat(&seen.fd).map_err(|_| ErrorCode::Io)?;
-                Ok(stat(seen.kind, &now))
-            }
-            (_, None) => Ok(held_stat(open.kind, 0)),
-        }
+        let seen = &self.get(&handle)?.seen;
+        let stat = rustix::fs::fstat(&seen.fd).map_err(|_| ErrorCode::Io)?;
+        let scratch = self.call.scratch.as_ref();
+        let changed = scratch.and_then(|scratch| scratch.changed_file_size(&seen.path));
+        let stat = descriptor_stat(seen.kind, &stat);
+        Ok(DescriptorStat { size: changed.unwrap_or(stat.size), ..stat })
     }
 
     async fn stat_at(
         &mut self,
         handle: Handle,
-        follow: PathFlags,
+        flags: PathFlags,
         path: String,
     ) -> FsResult<DescriptorStat> {
-        match self.find(&handle, &path, last(follow))?.what {
-            What::Seen(seen) => Ok(stat(seen.kind, &seen.stat)),
-            What::Held(kind, size) => Ok(held_stat(kind, size)),
-            What::Nothing => Err(ErrorCode::NoEntry.into()),
-        }
+        let seen = self.find(&handle, &path, follow(flags))?;
+        Ok(descriptor_stat(seen.kind, &seen.stat))
     }
 
     async fn metadata_hash(&mut self, handle: Handle) -> FsResult<MetadataHashValue> {
-        let open = self.get(&handle)?;
-        Ok(open.seen.as_ref().map_or_else(|| name_hash(&open.path), |seen| identity(&seen.stat)))
+        Ok(metadata_hash(&self.get(&handle)?.seen.stat))
     }
 
     async fn metadata_hash_at(
         &mut self,
         handle: Handle,
-        follow: PathFlags,
+        flags: PathFlags,
         path: String,
     ) -> FsResult<MetadataHashValue> {
-        let spot = self.find(&handle, &path, last(follow))?.existing()?;
-        Ok(match &spot.what {
-            What::Seen(seen) => identity(&seen.stat),
-            _ => name_hash(&spot.path),
-        })
+        Ok(metadata_hash(&self.find(&handle, &path, follow(flags))?.stat))
     }
 
     async fn is_same_object(&mut self, a: Handle, b: Handle) -> wasmtime::Result<bool> {
         let open = |handle: &Handle| self.table.get(&Resource::<Open>::new_borrow(handle.rep()));
-        let (a, b) = (open(&a)?, open(&b)?);
-        Ok(match (&a.seen, &b.seen) {
-            (Some(a), Some(b)) => (a.stat.st_dev, a.stat.st_ino) == (b.stat.st_dev, b.stat.st_ino),
-            _ => a.path == b.path,
-        })
+        let (a, b) = (&open(&a)?.seen, &open(&b)?.seen);
+        // A file that was copied up has another inode than before, but the same path.
+        let is_same_inode = (a.stat.st_dev, a.stat.st_ino) == (b.stat.st_dev, b.stat.st_ino);
+        Ok(is_same_inode || a.path == b.path)
     }
 
     async fn readlink_at(&mut self, handle: Handle, path: String) -> FsResult<String> {
-        match self.find(&handle, &path, Last::Link)?.existing()?.what {
-            What::Seen(seen) if seen.kind == Kind::Link => {
-                let target = rustix::fs::readlinkat(&seen.fd, "", vec![]);
-                let target = target.map_err(|_| ErrorCode::Invalid)?.into_string();
-                Ok(target.map_err(|_| ErrorCode::IllegalByteSequence)?)
-            }
-            _ => Err(ErrorCode::Invalid.into()),
+        let seen = self.find(&handle, &path, Last::Link)?;
+        if seen.kind != Kind::Link {
+            return Err(ErrorCode::Invalid.into());
         }
+        let target = rustix::fs::readlinkat(&seen.fd, "", vec![]);
+        let target = target.map_err(|_| ErrorCode::Invalid)?.into_string();
+        Ok(target.map_err(|_| ErrorCode::IllegalByteSequence)?)
     }
 
     async fn read_directory(&mut self, handle: Handle) -> FsResult<Resource<DirectoryEntryStream>> {
-        self.listing(&handle)
+        let directory = Arc::clone(&self.get(&handle)?.seen);
+        let listing = Listing::open(directory, self.call)?;
+        let pushed = self.table.push(listing).map_err(FsError::trap)?;
+        Ok(Resource::new_own(pushed.rep()))
     }
 
     async fn get_flags(&mut self, handle: Handle) -> FsResult<DescriptorFlags> {
         let open = self.get(&handle)?;
-        let more = match open.kind {
-            Kind::Directory if self.query.scratch.is_some() => DescriptorFlags::MUTATE_DIRECTORY,
-            Kind::File if open.writable => DescriptorFlags::WRITE,
+        let more = match open.seen.kind {
+            Kind::Directory if self.call.scratch.is_some() => DescriptorFlags::MUTATE_DIRECTORY,
+            Kind::File if open.is_writable => DescriptorFlags::WRITE,
             _ => DescriptorFlags::empty(),
         };
         Ok(DescriptorFlags::READ | more)
     }
 
     async fn get_type(&mut self, handle: Handle) -> FsResult<DescriptorType> {
-        Ok(type_of(self.get(&handle)?.kind))
+        Ok(type_of(self.get(&handle)?.seen.kind))
     }
 
     async fn advise(&mut self, _: Handle, _: Filesize, _: Filesize, _: Advice) -> FsResult<()> {
@@ -189,12 +180,12 @@ impl HostDescriptor for Files<'_> {
         handle: Handle,
         offset: Filesize,
     ) -> FsResult<Resource<DynOutputStream>> {
-        let stream = self.output(&handle, Some(offset))?;
+        let stream: DynOutputStream = Box::new(self.writer(&handle, Some(offset))?);
         self.table.push(stream).map_err(FsError::trap)
     }
 
     fn append_via_stream(&mut self, handle: Handle) -> FsResult<Resource<DynOutputStream>> {
-        let stream = self.output(&handle, None)?;
+        let stream: DynOutputStream = Box::new(self.writer(&handle, None)?);
         self.table.push(stream).map_err(FsError::trap)
     }
 
@@ -204,47 +195,69 @@ impl HostDescriptor for Files<'_> {
         bytes: Vec<u8>,
         offset: Filesize,
     ) -> FsResult<Filesize> {
-        self.put(&handle, offset, &bytes)
+        let Writer { scratch, path, offset } = self.writer(&handle, Some(offset))?;
+        self.check_room(scratch.write_at(&path, offset, &bytes), &path)?;
+        Ok(bytes.len() as u64)
     }
 
     async fn set_size(&mut self, handle: Handle, size: Filesize) -> FsResult<()> {
-        self.resize(&handle, size)
+        let Writer { scratch, path, .. } = self.writer(&handle, None)?;
+        self.check_room(scratch.set_size(&path, size), &path)
     }
 
-    /// No change of ours carries a time.
+    /// Accepts the times and ignores them: a change of the repository carries no time.
     async fn set_times(
         &mut self,
         handle: Handle,
         _: NewTimestamp,
         _: NewTimestamp,
     ) -> FsResult<()> {
-        if self.query.scratch.is_some() { Ok(()) } else { self.write_refused(&handle, "") }
+        if self.call.scratch.is_some() { Ok(()) } else { self.refuse_write(&handle, "") }
     }
 
     async fn set_times_at(
         &mut self,
         handle: Handle,
-        follow: PathFlags,
+        flags: PathFlags,
         path: String,
         _: NewTimestamp,
         _: NewTimestamp,
     ) -> FsResult<()> {
-        if self.query.scratch.is_none() {
-            return self.write_refused(&handle, &path);
+        if self.call.scratch.is_none() {
+            return self.refuse_write(&handle, &path);
         }
-        self.find(&handle, &path, last(follow))?.existing().map(|_| ())
+        self.find(&handle, &path, follow(flags)).map(|_| ())
     }
 
     async fn create_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        self.make_directory(&handle, &path)
+        let path = path.trim_end_matches('/');
+        if self.find_to_change(&handle, path)?.is_some() {
+            return Err(ErrorCode::Exist.into());
+        }
+        let new = self.new_name(&handle, path, Kind::Directory)?;
+        let created = self.scratch()?.create_directory(&new);
+        self.check_room(created, &new)
     }
 
     async fn remove_directory_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        self.remove(&handle, &path, Kind::Directory)
+        let directory = self.find_to_change(&handle, &path)?.ok_or(ErrorCode::NoEntry)?;
+        if directory.kind != Kind::Directory {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        if !self.is_empty(&directory)? {
+            return Err(ErrorCode::NotEmpty.into());
+        }
+        let removed = self.scratch()?.remove(&directory.path);
+        self.check_room(removed, &directory.path)
     }
 
     async fn unlink_file_at(&mut self, handle: Handle, path: String) -> FsResult<()> {
-        self.remove(&handle, &path, Kind::File)
+        let file = self.find_to_change(&handle, &path)?.ok_or(ErrorCode::NoEntry)?;
+        if file.kind != Kind::File {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        let removed = self.copy_up(&file)?.remove(&file.path);
+        self.check_room(removed, &file.path)
     }
 
     async fn rename_at(
@@ -254,7 +267,22 @@ impl HostDescriptor for Files<'_> {
         to_handle: Handle,
         to_path: String,
     ) -> FsResult<()> {
-        self.rename(&handle, &path, &to_handle, &to_path)
+        let from = self.find_to_change(&handle, &path)?.ok_or(ErrorCode::NoEntry)?;
+        let to = self.find_to_change(&to_handle, &to_path)?;
+        if from.kind == Kind::Directory {
+            return Err(ErrorCode::Unsupported.into());
+        }
+        let to = match to {
+            Some(to) if to.path == from.path => return Ok(()),
+            Some(to) if to.kind == Kind::Directory => return Err(ErrorCode::IsDirectory.into()),
+            Some(to) => {
+                self.copy_up(&to)?;
+                to.path
+            }
+            None => self.new_name(&to_handle, &to_path, Kind::File)?,
+        };
+        let renamed = self.copy_up(&from)?.rename(&from.path, &to);
+        self.check_room(renamed, &to)
     }
 
     async fn link_at(
@@ -265,10 +293,45 @@ impl HostDescriptor for Files<'_> {
         _: Handle,
         _: String,
     ) -> FsResult<()> {
-        self.write_refused(&handle, &path)
+        self.refuse_write(&handle, &path)
     }
 
     async fn symlink_at(&mut self, handle: Handle, _: String, path: String) -> FsResult<()> {
-        self.write_refused(&handle, &path)
+        self.refuse_write(&handle, &path)
+    }
+}
+
+impl Files<'_> {
+    /// A writer for an open file, from an offset on or always at its end.
+    fn writer(&mut self, handle: &Handle, offset: Option<u64>) -> FsResult<Writer> {
+        if self.call.scratch.is_none() {
+            return self.refuse_write(handle, "");
+        }
+        let Open { seen, is_writable } = self.get(handle)?;
+        if seen.kind != Kind::File {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        if !is_writable {
+            return Err(ErrorCode::NotPermitted.into());
+        }
+        let (path, scratch) = (seen.path.clone(), self.scratch()?);
+        if scratch.changed_file_size(&path).is_none() {
+            // The file was removed after it was opened, so no change can be made of what is written.
+            return Err(ErrorCode::NoEntry.into());
+        }
+        Ok(Writer { scratch, path, offset })
+    }
+
+    fn is_empty(&self, directory: &Seen) -> FsResult<bool> {
+        let view = &self.access()?.view;
+        let mut after = None;
+        loop {
+            let part = view.read_dir(directory, after.as_ref());
+            let part = part.map_err(|error| super::error_code(&error))?;
+            match (part.entries.is_empty(), part.next) {
+                (true, Some(next)) => after = Some(next),
+                (is_empty, _) => return Ok(is_empty),
+            }
+        }
     }
 }

@@ -1,59 +1,56 @@
-//! `wasi:filesystem` over the filtered view: every function that takes a path is ours.
+//! `wasi:filesystem` over the filtered view.
 //!
-//! The view resolves, judges the real name and opens; what a component gets is the handle that was judged.
-//! Nothing here can change a file, and without the grant `repo.read` there is no directory to start from. What a foreign component
-//! that may write does write goes into a scratch copy, a layer over the view, and nothing leaves that.
+//! [`act_workspace::RepoView`] resolves every path, judges the real name and opens the file, and the component gets the
+//! handle that was judged. Without the grant `repo.read` there is no directory to start from.
 //!
-//! `descriptor` answers the interface's functions, `walk` finds what stands at a path, `listing` is directories, `reader` and
-//! `streams` are bytes of the repository and of the copy, `writing` changes the copy, `scratch` is the copy itself, and
-//! `words` are those of WASI.
+//! A plain component that may write gets a scratch copy: an [`Overlay`] for one call, which its view shows. A file is
+//! copied up into the overlay when it is opened for writing. No other write leaves the component, and what differs when
+//! the call ends are changes for `repo.edit` (`foreign`). Without a scratch copy, every write is refused.
+//!
+//! This file resolves paths and prepares writes, `descriptor` implements the functions of an open file or directory,
+//! and `streams` are bytes and names that are read or written in pieces.
 
 mod descriptor;
-mod listing;
-mod reader;
-mod scratch;
 mod streams;
-mod walk;
-mod words;
-mod writing;
 
-pub(super) use scratch::Scratch;
-
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
+use rustix::fs::Stat;
 use wasmtime::component::{HasData, Resource, ResourceTable};
+use wasmtime_wasi::p2::bindings::clocks::wall_clock::Datetime;
 use wasmtime_wasi::p2::bindings::filesystem::preopens;
-use wasmtime_wasi::p2::bindings::filesystem::types::{self, Descriptor, ErrorCode, PathFlags};
+use wasmtime_wasi::p2::bindings::filesystem::types::{
+    self, Descriptor, DescriptorStat, DescriptorType, ErrorCode, MetadataHashValue, PathFlags,
+};
 use wasmtime_wasi::p2::{FsError, FsResult};
 
-use super::call::{CallContext, State};
-use super::capability::{Capability, ReadAccess};
-use act_workspace::{Kind, Last, Profile, Seen};
-use reader::{Reader, Spent};
-use scratch::{Full, Look};
-use walk::{Spot, What, walk};
+use crate::call::{CallContext, State};
+use crate::capability::{Capability, ReadAccess};
+use act_workspace::{Kind, Last, Overlay, OverlayFull, Profile, Seen, Slice, ViewError};
+use streams::{BytesUsedUp, Reader};
 
-/// Where a component finds the repository.
+/// The directory at which a component finds the repository.
 const MOUNT: &str = "/repo";
-const FULL: &str = "limits.scratch";
+/// The word for a full scratch copy in records.
+const SCRATCH_FULL: &str = "limits.scratch";
 
-/// An open file or directory, by its real name: in a scratch copy another handle may have written meanwhile. The resources of
-/// the generated bindings are indices into the store's table, so ours stand where the library's would.
+/// Longest path and name of a new entry, in bytes, and most parts of its path. File systems have the first two bounds.
+/// All three keep the overlay small when each directory is created in the one before.
+const MAX_PATH: usize = 4096;
+const MAX_NAME: usize = 255;
+const MAX_PARTS: usize = 128;
+
+/// An open file or directory. The resources of the generated bindings are indices into the table of the store, so this
+/// type takes the place of the library's.
 struct Open {
-    path: String,
-    kind: Kind,
-    writable: bool,
-    /// As it was in the repository when it was opened; none of what only the scratch copy has.
-    seen: Option<Seen>,
-    /// The same handle, for reading.
-    file: Option<Arc<File>>,
+    seen: Arc<Seen>,
+    is_writable: bool,
 }
 
+/// The host functions of `wasi:filesystem` for one store.
 pub(super) struct Files<'a> {
     table: &'a mut ResourceTable,
-    query: &'a mut CallContext,
+    call: &'a mut CallContext,
 }
 
 pub(super) struct HasFiles;
@@ -63,90 +60,177 @@ impl HasData for HasFiles {
 }
 
 pub(super) fn of(state: &mut State) -> Files<'_> {
-    Files { table: &mut state.table, query: &mut state.call }
+    Files { table: &mut state.table, call: &mut state.call }
 }
 
 type Handle = Resource<Descriptor>;
 
-fn last(flags: PathFlags) -> Last {
-    if flags.contains(PathFlags::SYMLINK_FOLLOW) { Last::Follow } else { Last::Link }
-}
-
 impl Files<'_> {
-    fn reading(&self) -> FsResult<&ReadAccess> {
-        Ok(self.query.read.as_ref().ok_or(ErrorCode::NotPermitted)?)
-    }
-
     fn get(&self, handle: &Handle) -> FsResult<&Open> {
         self.table.get(&Resource::<Open>::new_borrow(handle.rep())).map_err(FsError::trap)
     }
 
-    fn look(&self, path: &str) -> Look {
-        self.query.scratch.as_ref().map_or(Look::Through, |scratch| scratch.look(path))
+    fn access(&self) -> FsResult<&ReadAccess> {
+        Ok(self.call.read.as_ref().ok_or(ErrorCode::NotPermitted)?)
     }
 
-    fn find(&mut self, handle: &Handle, path: &str, last: Last) -> FsResult<Spot> {
-        let open = self.get(handle)?;
-        if open.kind != Kind::Directory {
+    fn scratch(&self) -> FsResult<Overlay> {
+        Ok(self.call.scratch.clone().ok_or(ErrorCode::NotPermitted)?)
+    }
+
+    /// Resolves a path below an open directory.
+    fn find(&mut self, handle: &Handle, path: &str, last: Last) -> FsResult<Seen> {
+        Ok(self.find_if_any(handle, path, last)?.ok_or(ErrorCode::NoEntry)?)
+    }
+
+    /// Resolves a path below an open directory; `None` if it has no entry.
+    fn find_if_any(&mut self, handle: &Handle, path: &str, last: Last) -> FsResult<Option<Seen>> {
+        let directory = Arc::clone(&self.get(handle)?.seen);
+        if directory.kind != Kind::Directory {
             return Err(ErrorCode::NotDirectory.into());
         }
-        let base = open.path.clone();
-        walk(self.query, &base, path, last)
+        self.resolve(&directory.path, path, last)
     }
 
-    /// The last look before a handle is given away: what is binary by content is not in a Scout's view.
-    fn push(&mut self, spot: Spot, writable: bool) -> FsResult<Handle> {
-        let kind = spot.kind().ok_or(ErrorCode::NoEntry)?;
-        let seen = match spot.what {
-            What::Seen(seen) => Some(seen),
-            What::Held(..) | What::Nothing => None,
+    /// Resolves a path. An excluded path looks as if it had no entry, and the attempt is recorded as a denial.
+    fn resolve(&mut self, base: &str, path: &str, last: Last) -> FsResult<Option<Seen>> {
+        let error = match self.access()?.view.resolve(base, path, last) {
+            Ok(seen) => return Ok(Some(seen)),
+            Err(ViewError::NotFound) => return Ok(None),
+            Err(error) => error,
         };
-        let file = match &seen {
-            Some(seen) if kind == Kind::File => {
-                Some(Arc::new(File::from(seen.fd.try_clone().map_err(|_| ErrorCode::Io)?)))
+        match &error {
+            ViewError::Excluded { path, .. } => self.call.deny(Capability::RepoRead, path),
+            ViewError::NotPermitted { .. } => {
+                self.call.deny(Capability::RepoRead, &join(base, path));
             }
-            _ => None,
-        };
-        if let Some(file) = file.as_ref().filter(|_| is_scout(self.query)) {
+            _ => {}
+        }
+        Err(error_code(&error).into())
+    }
+
+    /// Gives the component a handle. A Scout gets none for a file that is binary by content.
+    fn push(&mut self, seen: Seen, is_writable: bool) -> FsResult<Handle> {
+        if seen.kind == Kind::File && self.access()?.view.profile() == Profile::Scout {
             let mut head = [0; act_workspace::BINARY_PROBE];
-            let count = file.read_at(&mut head, 0).map_err(|_| ErrorCode::Io)?;
+            let count = rustix::io::pread(&seen.fd, &mut head, 0).map_err(|_| ErrorCode::Io)?;
             if act_workspace::is_binary(&head[..count]) {
-                self.query.deny(Capability::RepoRead, &spot.path);
+                self.call.deny(Capability::RepoRead, &seen.path);
                 return Err(ErrorCode::NoEntry.into());
             }
         }
-        self.query.meters.repo_read.opened.add(1);
-        let open = Open { path: spot.path, kind, writable, seen, file };
+        self.call.meters.repo_read.opened.add(1);
+        let open = Open { seen: Arc::new(seen), is_writable };
         let pushed = self.table.push(open).map_err(FsError::trap)?;
         Ok(Resource::new_own(pushed.rep()))
     }
 
-    fn reader(&self, open: &Open, offset: u64) -> FsResult<Reader> {
-        let file = open.file.clone().ok_or(ErrorCode::IsDirectory)?;
-        let ReadAccess { caps, view, .. } = self.reading()?;
-        view.record_read(&open.path);
-        let meters = Arc::clone(&self.query.meters);
-        Ok(Reader::new(file, &open.path, offset, caps.file_bytes, meters))
+    fn reader(&self, handle: &Handle, offset: u64) -> FsResult<Reader> {
+        let file = Arc::clone(&self.get(handle)?.seen);
+        if file.kind != Kind::File {
+            return Err(ErrorCode::IsDirectory.into());
+        }
+        let ReadAccess { caps, view, .. } = self.access()?;
+        view.record_read(&file.path);
+        let (scratch, meters) = (self.call.scratch.clone(), Arc::clone(&self.call.meters));
+        Ok(Reader { file, scratch, offset, end: caps.file_bytes, meters })
     }
 
-    fn write_refused<T>(&mut self, handle: &Handle, path: &str) -> FsResult<T> {
-        let base = self.get(handle).map(|open| open.path.clone()).unwrap_or_default();
-        self.query.deny(Capability::RepoWrite, &join(&base, path));
+    fn refuse_write<T>(&mut self, handle: &Handle, path: &str) -> FsResult<T> {
+        let base = self.get(handle).map(|open| open.seen.path.clone()).unwrap_or_default();
+        self.call.deny(Capability::RepoWrite, &join(&base, path));
         Err(ErrorCode::NotPermitted.into())
+    }
+
+    /// Finds an entry that is about to be changed. The root is never changed, and neither is a link: what it leads to
+    /// has a name of its own.
+    fn find_to_change(&mut self, handle: &Handle, path: &str) -> FsResult<Option<Seen>> {
+        if self.call.scratch.is_none() {
+            return self.refuse_write(handle, path);
+        }
+        let seen = self.find_if_any(handle, path, Last::Link)?;
+        match &seen {
+            Some(seen) if seen.path.is_empty() => Err(ErrorCode::NotPermitted.into()),
+            Some(seen) if seen.kind == Kind::Link => {
+                self.call.deny(Capability::RepoWrite, &seen.path);
+                Err(ErrorCode::NotPermitted.into())
+            }
+            _ => Ok(seen),
+        }
+    }
+
+    /// Returns the real name for a new entry at a path that has none.
+    fn new_name(&mut self, handle: &Handle, path: &str, kind: Kind) -> FsResult<String> {
+        let (dir, name) = path.rsplit_once('/').unwrap_or((".", path));
+        if matches!(name, "" | "." | "..") {
+            return Err(ErrorCode::NoEntry.into());
+        }
+        let parent = self.find(handle, dir, Last::Follow)?;
+        if parent.kind != Kind::Directory {
+            return Err(ErrorCode::NotDirectory.into());
+        }
+        let new = join(&parent.path, name);
+        if name.len() > MAX_NAME || new.len() > MAX_PATH || new.split('/').count() > MAX_PARTS {
+            return Err(ErrorCode::NameTooLong.into());
+        }
+        if self.resolve("", &new, Last::Link)?.is_some() {
+            // A link that leads to no entry.
+            return Err(ErrorCode::Loop.into());
+        }
+        if self.access()?.view.rule(&new, kind).is_some() {
+            self.call.deny(Capability::RepoRead, &new);
+            return Err(ErrorCode::NoEntry.into());
+        }
+        Ok(new)
+    }
+
+    /// Copies a file up into the scratch copy unless it is there. Reading it counts like any other reading.
+    fn copy_up(&mut self, file: &Seen) -> FsResult<Overlay> {
+        let scratch = self.scratch()?;
+        if scratch.changed_file_size(&file.path).is_some() {
+            return Ok(scratch);
+        }
+        let access = self.access()?;
+        let size = u64::try_from(file.stat.st_size).unwrap_or_default();
+        let bytes_left = &self.call.meters.repo_read.bytes;
+        if size > bytes_left.left() || size > access.caps.file_bytes {
+            self.call.used_up(bytes_left, &file.path);
+            return Err(ErrorCode::Quota.into());
+        }
+        let want = Slice { path: file.path.clone(), with_version: true, ..Slice::default() };
+        let read = act_workspace::read(&access.view, &want, access.versions.as_ref());
+        let chunk = read.map_err(|error| match error {
+            act_workspace::ReadError::TooLarge { .. } => ErrorCode::FileTooLarge,
+            _ => ErrorCode::Io,
+        })?;
+        bytes_left.spend(chunk.size);
+        let (mode, version) = (file.stat.st_mode & 0o777, chunk.version.ok_or(ErrorCode::Io)?);
+        let copied = scratch.copy_up(&file.path, chunk.bytes, mode, version);
+        self.check_room(copied, &file.path)?;
+        Ok(scratch)
+    }
+
+    /// Records that the scratch copy is full.
+    fn check_room<T>(&mut self, written: Result<T, OverlayFull>, path: &str) -> FsResult<T> {
+        written.map_err(|OverlayFull| {
+            self.call.denials.limit(SCRATCH_FULL, path);
+            ErrorCode::InsufficientSpace.into()
+        })
     }
 }
 
 impl preopens::Host for Files<'_> {
     fn get_directories(&mut self) -> wasmtime::Result<Vec<(Handle, String)>> {
-        if self.query.read.is_none() {
+        if self.call.read.is_none() {
             return Ok(vec![]);
         }
-        let writable = self.query.scratch.is_some();
-        let root =
-            walk(self.query, "", ".", Last::Follow).and_then(|spot| self.push(spot, writable));
+        let root = self.resolve("", ".", Last::Follow).and_then(|root| match root {
+            Some(root) => self.push(root, false),
+            None => Err(ErrorCode::NoEntry.into()),
+        });
         match root {
             Ok(handle) => Ok(vec![(handle, MOUNT.to_owned())]),
-            // A root that cannot be opened any more leaves nothing to see.
+            // A root that cannot be opened any more has nothing to show.
             Err(error) => error.downcast().map(|_| vec![]),
         }
     }
@@ -162,20 +246,16 @@ impl types::Host for Files<'_> {
         error: Resource<wasmtime::Error>,
     ) -> wasmtime::Result<Option<ErrorCode>> {
         let error = self.table.get(&error)?;
-        if let Some(Spent { path }) = error.downcast_ref() {
-            self.query.used_up(&self.query.meters.repo_read.bytes, path);
+        if let Some(BytesUsedUp { path }) = error.downcast_ref() {
+            self.call.used_up(&self.call.meters.repo_read.bytes, path);
             return Ok(Some(ErrorCode::Quota));
         }
-        if error.downcast_ref::<Full>().is_some() {
-            self.query.denials.limit(FULL, "a write");
+        if error.downcast_ref::<OverlayFull>().is_some() {
+            self.call.denials.limit(SCRATCH_FULL, "a write");
             return Ok(Some(ErrorCode::InsufficientSpace));
         }
         Ok(error.downcast_ref::<std::io::Error>().map(|_| ErrorCode::Io))
     }
-}
-
-fn is_scout(query: &CallContext) -> bool {
-    query.read.as_ref().is_some_and(|read| read.view.profile() == Profile::Scout)
 }
 
 fn join(base: &str, path: &str) -> String {
@@ -184,4 +264,47 @@ fn join(base: &str, path: &str) -> String {
     } else {
         format!("{base}/{path}")
     }
+}
+
+fn follow(flags: PathFlags) -> Last {
+    if flags.contains(PathFlags::SYMLINK_FOLLOW) { Last::Follow } else { Last::Link }
+}
+
+fn error_code(error: &ViewError) -> ErrorCode {
+    match error {
+        ViewError::NotFound | ViewError::Excluded { .. } => ErrorCode::NoEntry,
+        ViewError::NotPermitted { .. } => ErrorCode::NotPermitted,
+        ViewError::NotDirectory => ErrorCode::NotDirectory,
+        ViewError::Loop => ErrorCode::Loop,
+        ViewError::Invalid(_) => ErrorCode::Invalid,
+        ViewError::TooLong => ErrorCode::NameTooLong,
+        ViewError::Io(_) => ErrorCode::Io,
+    }
+}
+
+fn type_of(kind: Kind) -> DescriptorType {
+    match kind {
+        Kind::File => DescriptorType::RegularFile,
+        Kind::Directory => DescriptorType::Directory,
+        Kind::Link => DescriptorType::SymbolicLink,
+    }
+}
+
+fn descriptor_stat(kind: Kind, stat: &Stat) -> DescriptorStat {
+    let modified = Datetime {
+        seconds: u64::try_from(stat.st_mtime).unwrap_or_default(),
+        nanoseconds: u32::try_from(stat.st_mtime_nsec).unwrap_or_default(),
+    };
+    DescriptorStat {
+        type_: type_of(kind),
+        link_count: 1,
+        size: u64::try_from(stat.st_size).unwrap_or_default(),
+        data_access_timestamp: None,
+        data_modification_timestamp: Some(modified),
+        status_change_timestamp: None,
+    }
+}
+
+fn metadata_hash(stat: &Stat) -> MetadataHashValue {
+    MetadataHashValue { lower: stat.st_ino, upper: stat.st_dev }
 }

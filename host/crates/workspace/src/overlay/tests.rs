@@ -137,6 +137,120 @@ fn what_is_no_text_is_refused() {
     assert!(writer.changed().is_empty());
 }
 
+fn copied_up(overlay: &Overlay, path: &str) -> Version {
+    let version = Version { number: 3, digest: digest(b"old") };
+    overlay.copy_up(path, b"old".to_vec(), NEW_FILE, version.clone()).unwrap();
+    version
+}
+
+// FOREIGN-9
+#[test]
+fn only_what_differs_in_the_end_is_a_change_and_it_expects_what_was_read() {
+    let overlay = Overlay::default();
+    let expect = copied_up(&overlay, "same");
+    copied_up(&overlay, "other");
+    overlay.write_at("other", Some(1), b"LD!").unwrap();
+    overlay.create_file("new").unwrap();
+    overlay.write_at("new", None, b"x").unwrap();
+    overlay.create_file("brief").unwrap();
+    overlay.remove("brief").unwrap();
+    copied_up(&overlay, "removed");
+    overlay.remove("removed").unwrap();
+    overlay.create_directory("empty").unwrap();
+    assert_eq!(
+        overlay.changes(),
+        [
+            Change::Delete { path: "removed".to_owned(), expect: expect.clone() },
+            Change::Create { path: "new".to_owned(), bytes: b"x".to_vec() },
+            Change::Replace { path: "other".to_owned(), expect, bytes: b"oLD!".to_vec() },
+        ]
+    );
+}
+
+// FOREIGN-9: a file that was removed and created again is a change of the file that was there
+#[test]
+fn a_file_that_is_written_anew_replaces_the_one_that_was_there() {
+    let overlay = Overlay::default();
+    let expect = copied_up(&overlay, "a");
+    overlay.remove("a").unwrap();
+    overlay.create_file("a").unwrap();
+    overlay.write_at("a", None, b"new").unwrap();
+    let bytes = b"new".to_vec();
+    assert_eq!(overlay.changes(), [Change::Replace { path: "a".to_owned(), expect, bytes }]);
+}
+
+// FOREIGN-10
+#[test]
+fn it_is_bounded_in_bytes_and_names_and_gives_back_what_is_let_go() {
+    let overlay = Overlay::default();
+    for path in ["a", "b"] {
+        overlay.create_file(path).unwrap();
+    }
+    overlay.set_size("a", MAX_BYTES as u64 - 10).unwrap();
+    assert_eq!(overlay.set_size("b", 11), Err(OverlayFull));
+    overlay.set_size("b", 10).unwrap();
+    assert_eq!(overlay.write_at("b", None, b"x"), Err(OverlayFull));
+    assert_eq!(overlay.write_at("b", Some(u64::MAX), b"x"), Err(OverlayFull));
+    assert_eq!(overlay.set_size("b", u64::MAX), Err(OverlayFull));
+    overlay.set_size("a", 0).unwrap();
+    overlay.write_at("b", Some(100), b"x").unwrap();
+    assert_eq!(overlay.read_at("b", 99, 10).unwrap(), b"\0x");
+    overlay.remove("b").unwrap();
+    assert_eq!(overlay.layer().bytes, 0);
+    let held = overlay.layer().entries.len();
+    for i in held..MAX_ENTRIES {
+        overlay.create_file(&format!("n{i}")).unwrap();
+    }
+    // A rename that finds no room changes nothing.
+    overlay.write_at("n20", None, b"x").unwrap();
+    assert_eq!(overlay.rename("n20", "more"), Err(OverlayFull));
+    assert_eq!(overlay.read_at("n20", 0, 9).unwrap(), b"x");
+    overlay.rename("n20", "n21").unwrap();
+    assert!(matches!(overlay.lookup("n20"), Lookup::Nothing));
+    assert_eq!(overlay.read_at("n21", 0, 9).unwrap(), b"x");
+    assert_eq!(overlay.layer().bytes, 1);
+    assert_eq!(overlay.create_file("more"), Err(OverlayFull));
+    assert_eq!(overlay.create_directory("more"), Err(OverlayFull));
+}
+
+#[test]
+fn below_what_is_gone_or_new_nothing_shows_through() {
+    let overlay = Overlay::default();
+    overlay.remove("d").unwrap();
+    assert!(matches!(overlay.lookup("d/x"), Lookup::Nothing));
+    overlay.create_directory("d").unwrap();
+    assert!(matches!(overlay.lookup("d"), Lookup::Directory));
+    assert!(matches!(overlay.lookup("d/x"), Lookup::Nothing));
+    assert!(matches!(overlay.lookup("dx"), Lookup::Lower));
+    overlay.create_file("d/y").unwrap();
+    assert_eq!(overlay.names("d"), BTreeMap::from([(b"y".to_vec(), Some(Kind::File))]));
+}
+
+// FOREIGN-9: the scratch copy of a component in a dry run
+#[test]
+fn a_branch_begins_with_the_overlay_and_its_changes_are_made_over_it() {
+    let Dry { fixture, overlay, writer } = dry(&[("a.txt", "one\n"), ("b.txt", "two\n")]);
+    apply(&writer, replace(&writer, "a.txt", "uno\n")).unwrap();
+    let branch = overlay.branch();
+    let view = writer.view().over(&branch);
+    let text = |view: &RepoView| {
+        let want = Slice { path: "a.txt".into(), ..Slice::default() };
+        read(view, &want, None).unwrap().bytes
+    };
+    let bytes = text(&view);
+    let version = version(&writer, "a.txt");
+    assert_eq!((bytes.as_slice(), branch.read_at("a.txt", 0, 9)), (&b"uno\n"[..], None));
+    branch.copy_up("a.txt", bytes, NEW_FILE, version).unwrap();
+    branch.write_at("a.txt", None, b"due\n").unwrap();
+    assert_eq!(branch.layer().bytes, 4 + 8, "what it held and what it holds");
+    assert_eq!((text(&view), text(writer.view())), (b"uno\ndue\n".into(), b"uno\n".into()));
+    writer.apply(&branch.changes(), &|| false).unwrap();
+    let [file] = overlay.files().try_into().unwrap();
+    assert_eq!(*file.before.unwrap().bytes, *b"one\n");
+    assert_eq!(*file.after.unwrap().bytes, *b"uno\ndue\n");
+    assert_eq!(fixture.text("a.txt"), "one\n");
+}
+
 #[derive(Debug, Clone)]
 enum Step {
     Create(usize, usize),
