@@ -46,7 +46,7 @@ impl Host for State {
         let wanted = match Wanted::new(&names) {
             Ok(wanted) => wanted,
             Err(error) => {
-                let refusal = || Refusal::Invalid(refusal_text("bad_arguments", &error));
+                let refusal = || Refusal::Invalid(refusal_text("bad_arguments", error));
                 return Ok(paths.iter().map(|_| Err(refusal())).collect());
             }
         };

@@ -147,6 +147,9 @@ impl StopCheck {
     }
 }
 
+/// A function that gets the path of each file that is read.
+type OnRead = dyn Fn(&str) + Send + Sync;
+
 /// A repository as one kind of reader sees it. Clones share everything.
 #[derive(Clone)]
 pub struct RepoView(Arc<Inner>);
@@ -163,7 +166,7 @@ struct Inner {
     /// The only files and directories in view; `None` for no such bound.
     parts: Option<Arc<[String]>>,
     stop: StopCheck,
-    on_read: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    on_read: Option<Arc<OnRead>>,
     /// Changes that hide what the repository has under the same names.
     overlay: Option<Overlay>,
 }
@@ -175,7 +178,7 @@ pub struct Restriction {
     /// Returns true when the caller has gone. Work over names, files and lines ends then.
     pub stopped: Box<dyn Fn() -> bool + Send + Sync>,
     /// Gets the real path of each file that is read, once or more often.
-    pub on_read: Box<dyn Fn(&str) + Send + Sync>,
+    pub on_read: Box<OnRead>,
 }
 
 impl RepoView {
