@@ -13,7 +13,7 @@ use act_workspace::{Kind, MAX_ENTRIES, Pattern, RepoView, Selection, list, searc
 
 /// A file that a task changed.
 #[derive(Debug, Clone, Copy)]
-pub struct GateChange<'a> {
+pub struct FileChange<'a> {
     pub path: &'a str,
     pub sha256_before: Option<&'a str>,
     /// `None` when the task deleted the file.
@@ -42,8 +42,8 @@ pub struct Steps<'a> {
 }
 
 /// Returns the changes that the verification depends on, in the order of `changes`.
-pub fn gate_inputs_changed(changes: &[GateChange<'_>], steps: &Steps<'_>) -> Vec<GateInput> {
-    let differs = |change: &&GateChange<'_>| change.sha256_before != change.sha256_now;
+pub fn gate_inputs_changed(changes: &[FileChange<'_>], steps: &Steps<'_>) -> Vec<GateInput> {
+    let differs = |change: &&FileChange<'_>| change.sha256_before != change.sha256_now;
     let changed: BTreeMap<_, _> = changes
         .iter()
         .filter(differs)
@@ -53,7 +53,7 @@ pub fn gate_inputs_changed(changes: &[GateChange<'_>], steps: &Steps<'_>) -> Vec
         })
         .collect();
     let reached = reached(steps.commands, steps.package, &changed, steps.look);
-    let input = |change: &GateChange<'_>| {
+    let input = |change: &FileChange<'_>| {
         let known = why(change, steps);
         let reached = reached.contains(change.path)
             && !is_source_of_tests(change.path)
@@ -78,7 +78,7 @@ fn is_compiled(path: &str) -> bool {
     ending.is_some_and(|ending| ENDS.contains(&ending.to_lowercase().as_str()))
 }
 
-fn why(change: &GateChange<'_>, steps: &Steps<'_>) -> Option<&'static str> {
+fn why(change: &FileChange<'_>, steps: &Steps<'_>) -> Option<&'static str> {
     let path = change.path;
     let lower = path.to_lowercase();
     let name = lower.rsplit('/').next().unwrap_or_default();
@@ -392,8 +392,8 @@ mod tests {
     use super::*;
     use act_workspace::Profile;
 
-    fn change<'a>(path: &'a str, now: Option<&'a str>) -> GateChange<'a> {
-        GateChange {
+    fn change<'a>(path: &'a str, now: Option<&'a str>) -> FileChange<'a> {
+        FileChange {
             path,
             sha256_before: Some("a"),
             sha256_now: now,
@@ -402,7 +402,7 @@ mod tests {
         }
     }
 
-    fn why_of(change: GateChange<'_>) -> Option<&'static str> {
+    fn why_of(change: FileChange<'_>) -> Option<&'static str> {
         let commands = ["sh scripts/check.sh && ./run \"a\""];
         let look = |path: &str| {
             let text = "sh lib/check.sh tests/deep.sh tests/named.py src/listed.c";
@@ -450,7 +450,7 @@ mod tests {
     fn a_deleted_or_skipped_test_is_named_and_a_changed_or_added_one_is_not() {
         for path in ["tests/a.py", "src/a.test.ts", "a_test.go", "src/FooTest.java", "test_a.py"] {
             assert_eq!(why_of(change(path, None)), Some("test_deleted"), "{path}");
-            let texts = |before, now| GateChange {
+            let texts = |before, now| FileChange {
                 text_before: before,
                 text_now: now,
                 ..change(path, Some("b"))
@@ -463,7 +463,7 @@ mod tests {
             assert_eq!(why_of(texts(Some(skipped), Some("def test(): ..."))), None);
             assert_eq!(why_of(texts(Some("def test(): ..."), Some(""))), Some("tests_removed"));
         }
-        let rust = |before, now| GateChange {
+        let rust = |before, now| FileChange {
             text_before: Some(before),
             text_now: Some(now),
             ..change("src/lib.rs", Some("b"))

@@ -1,16 +1,16 @@
 //! The agent: works on one task until a run of the pipeline is green.
 //!
 //! It promises that a task succeeds only through a green run of exactly the tree that it leaves, that every way a task can
-//! end is a [`editor::TaskResult`], and that it acts on nothing but what it was given: a model, Scouts, tools, a verifier
-//! and a writer, each behind a trait or a type of a lower crate. So its loop is tested with fakes, in milliseconds.
+//! end is a [`editor::TaskResult`], and that it acts on nothing but what it was given: a model, Scouts, tools, a verifier,
+//! a writer and a workplace, each behind a trait or a type of a lower crate. So its loop is tested with fakes, in milliseconds.
 //!
 //! - [`editor::TaskRequest::parse`] reads the text of a task.
-//! - [`editor::Editor::work`] runs the task; [`editor::Tool`] is what a tool of a component implements.
+//! - [`editor::Editor::work`] runs the task; [`editor::Tool`] is what the model can call.
 //! - [`scout::Scout`] is asked by the Editor, [`scout::Grounded`] checks the reports against the repository.
 //! - [`context::NotesWriter`] writes snapshots, the summary and the stuck report.
 //! - [`gate_inputs::gate_inputs_changed`] names the changes that could make a verification easier.
 //!
-//! The binary puts the parts together (`act-task`); no lower crate calls this one.
+//! `act-task` puts the parts together; no lower crate calls this one.
 //!
 //! ```
 //! use act_agent::editor::TaskRequest;

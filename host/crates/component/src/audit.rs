@@ -325,13 +325,13 @@ impl Drop for CallSummary {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_core::event::{Event, Sink};
+    use act_core::event::{self, Sink};
 
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<(String, String)>>>);
 
     impl Sink for Seen {
-        fn event(&mut self, event: &Event) {
+        fn event(&mut self, event: &event::Event) {
             let EventKind::ComponentDenied { grant, object, .. } = &event.kind else { panic!() };
             self.0.lock().unwrap().push((grant.clone(), object.clone()));
         }

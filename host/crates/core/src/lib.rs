@@ -5,6 +5,8 @@
 //! - [`Outcome`]: how a task ended. [`TaskState`] and [`exit::Exit`] follow from it alone; [`StuckReason`] and [`reason`] hold
 //!   the words.
 //! - [`verification::Verification`]: how one run of the pipeline ended; a [`verification::Verifier`] returns it.
+//!   The code, the audit log and `gate_inputs_changed` call the pipeline of `agent.yaml` the gate of a task, because a task
+//!   succeeds only through it: a gate input is a file that can change how the pipeline judges.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
 //!

@@ -45,39 +45,49 @@ pub enum Outcome {
     NotStored { reason: String },
 }
 
-/// Why the agent gave up.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum StuckReason {
-    /// The task has used all its attempts.
-    HardStop,
-    /// The model stopped calling tools.
-    ModelIdle,
-    /// The task has spent its tokens.
-    Budget,
-    /// The conversation is longer than the model accepts, and a fresh one was as well.
-    ContextFull,
-    /// A word that another version of act wrote into the store or a journal.
-    Other(String),
+/// Makes [`StuckReason`] from one list of its reasons and their words, so that each word that is written can also be read.
+macro_rules! stuck_reasons {
+    ($($(#[$doc:meta])* $reason:ident = $word:literal,)+) => {
+        /// Why the agent gave up.
+        #[derive(Debug, Clone, PartialEq, Eq)]
+        pub enum StuckReason {
+            $($(#[$doc])* $reason,)+
+            /// A word that another version of act wrote into the store or a journal.
+            Other(String),
+        }
+
+        impl StuckReason {
+            /// Every reason of this version.
+            pub const ALL: &[Self] = &[$(Self::$reason),+];
+
+            /// The stable word of the reason.
+            pub fn as_str(&self) -> &str {
+                match self {
+                    $(Self::$reason => $word,)+
+                    Self::Other(word) => word,
+                }
+            }
+
+            /// Returns the reason that a store or a journal names by its word.
+            pub fn parse(word: &str) -> Self {
+                match word {
+                    $($word => Self::$reason,)+
+                    _ => Self::Other(word.to_owned()),
+                }
+            }
+        }
+    };
 }
 
-impl StuckReason {
-    /// The stable word of the reason.
-    pub fn as_str(&self) -> &str {
-        match self {
-            Self::HardStop => "hard_stop",
-            Self::ModelIdle => "model_idle",
-            Self::Budget => "budget",
-            Self::ContextFull => "context_full",
-            Self::Other(word) => word,
-        }
-    }
-
-    /// Returns the reason that a store or a journal names by its word.
-    pub fn parse(word: &str) -> Self {
-        let known = [Self::HardStop, Self::ModelIdle, Self::Budget, Self::ContextFull];
-        let found = known.into_iter().find(|reason| reason.as_str() == word);
-        found.unwrap_or_else(|| Self::Other(word.to_owned()))
-    }
+stuck_reasons! {
+    /// The task has used all its attempts.
+    HardStop = "hard_stop",
+    /// The model stopped calling tools.
+    ModelIdle = "model_idle",
+    /// The task has spent its tokens.
+    Budget = "budget",
+    /// The conversation is longer than the model accepts, and a fresh one was as well.
+    ContextFull = "context_full",
 }
 
 impl Outcome {
@@ -216,19 +226,29 @@ mod tests {
         }
         assert_eq!(TaskState::parse("success"), None);
     }
+
+    /// EDITOR-35: the words never change, and the store returns each of them as the reason that was written.
+    #[test]
+    fn each_reason_to_give_up_is_read_back_from_its_word() {
+        let words: Vec<_> = StuckReason::ALL.iter().map(StuckReason::as_str).collect();
+        assert_eq!(words, ["hard_stop", "model_idle", "budget", "context_full"]);
+        for reason in StuckReason::ALL {
+            assert_eq!(&StuckReason::parse(reason.as_str()), reason);
+        }
+        assert_eq!(StuckReason::parse("new"), StuckReason::Other("new".to_owned()));
+    }
+
     #[test]
     fn each_outcome_has_one_state_and_one_exit_code() {
         // TASK-18, CLI-2
         let reason = || "why".to_owned();
+        let stuck = StuckReason::ALL.iter().map(|reason| {
+            let outcome = Outcome::Stuck { reason: reason.clone() };
+            (outcome, TaskState::Stuck, Exit::Stuck, Some(reason.as_str()))
+        });
         let table = [
             (Outcome::Success, TaskState::Success, Exit::Ok, None),
             (Outcome::Proposed, TaskState::Proposed, Exit::Ok, None),
-            (
-                Outcome::Stuck { reason: StuckReason::HardStop },
-                TaskState::Stuck,
-                Exit::Stuck,
-                Some("hard_stop"),
-            ),
             (
                 Outcome::Stuck { reason: StuckReason::Other(reason()) },
                 TaskState::Stuck,
@@ -245,7 +265,7 @@ mod tests {
             (Outcome::Refused { reason: reason() }, TaskState::Refused, Exit::Refused, Some("why")),
             (Outcome::NotStored { reason: reason() }, TaskState::Queued, Exit::Infra, Some("why")),
         ];
-        for (outcome, state, exit, reason) in table {
+        for (outcome, state, exit, reason) in table.into_iter().chain(stuck) {
             assert_eq!((outcome.state(), outcome.exit(), outcome.reason()), (state, exit, reason));
             let recorded = Outcome::recorded(state, reason.map(str::to_owned));
             assert_eq!(recorded, Some(outcome));

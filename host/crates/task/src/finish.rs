@@ -190,16 +190,14 @@ fn record_end(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use act_core::event::Event;
-    use act_core::event::Milestone;
-    use act_core::event::Sink;
+    use act_core::event::{self, Milestone, Sink};
     use std::sync::Mutex;
 
     #[derive(Clone, Default)]
     struct Seen(Arc<Mutex<Vec<serde_json::Value>>>);
 
     impl Sink for Seen {
-        fn event(&mut self, event: &Event) {
+        fn event(&mut self, event: &event::Event) {
             let line = event.to_json().map(|line| serde_json::from_str(&line).unwrap());
             self.0.lock().unwrap().extend(line);
         }

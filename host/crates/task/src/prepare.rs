@@ -2,6 +2,7 @@
 //!
 //! A refusal leaves nothing behind, has a stable code and says what to do.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::queue::TaskContext;
 use crate::run::{Mode, RunArgs};
 use crate::{proposal, queue};
 use act_agent::context::NotesWriter;
-use act_agent::editor::{Aim, Editor, TaskInput, TaskRequest};
+use act_agent::editor::{Aim, Editor, TaskInput, TaskRequest, Workplace};
 use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
 use act_agent::scout::{Grounded, Scout};
 use act_audit::{Audit, AuditError, CheckpointStore};
@@ -386,7 +387,7 @@ pub(super) fn secrets() -> Secrets {
 }
 
 /// Everything that a verification without a task needs.
-pub(super) struct GateReady {
+pub(super) struct VerificationParts {
     pub(super) config: Config,
     pub(super) artifacts: Arc<ArtifactDir>,
     /// A missing engine is the result of the verification and not a refusal.
@@ -395,13 +396,13 @@ pub(super) struct GateReady {
     pub(super) anchored: bool,
 }
 
-pub(super) async fn gate(repo: &Path) -> Result<GateReady, Failure> {
+pub(super) async fn verification(repo: &Path) -> Result<VerificationParts, Failure> {
     let mut config = act_config::load(repo)?;
     let policy = registry(Some(&config.root))?.policy;
     apply_policy(&policy, &mut config)?;
     let artifacts = artifacts(&config.root)?;
     let engine = Engine::connect().await;
-    Ok(GateReady { config, artifacts, engine, anchored: policy.require_anchor })
+    Ok(VerificationParts { config, artifacts, engine, anchored: policy.require_anchor })
 }
 
 pub(super) fn artifacts(root: &Path) -> Result<Arc<ArtifactDir>, Failure> {
@@ -598,7 +599,7 @@ pub(super) struct EditorParts {
     pub(super) input: TaskInput,
     pub(super) notes: Option<NotesWriter>,
     /// The engine and the image of the verification; `None` in a dry run.
-    pub(super) gate: Option<(Engine, ResolvedImage)>,
+    pub(super) pipeline: Option<(Engine, ResolvedImage)>,
     pub(super) audit: Audit,
     pub(super) ledger: TokenLedger,
     pub(super) events: Events,
@@ -619,7 +620,7 @@ pub(super) struct AssembledEditor {
 ///
 /// A component cannot be loaded, or the repository cannot be opened.
 pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete> {
-    let EditorParts { ready, held, input, notes, gate, audit, ledger, events, cancel } = work;
+    let EditorParts { ready, held, input, notes, pipeline, audit, ledger, events, cancel } = work;
     let config = &ready.config;
     let root = &config.root;
     let model = connect_model(&ready.access, &ledger, &events)?;
@@ -655,8 +656,6 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         Some(overlay) => RepoWriter::open_dry(root, rules, overlay.clone()),
     };
     let writer = Arc::new(writer.map_err(failed("the repository cannot be opened"))?);
-    // Through the view of the Scouts, because tests of vendored code are not the tests of the project.
-    let (view, package) = (component_loader.view.clone(), config.monorepo_package.clone());
     let tools = component_tools(tools, more_tools, &writer, &model, &events);
     let mut check = Grounded::new(component_loader.view.clone());
     for scout in &added {
@@ -671,7 +670,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
 
     let include =
         PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
-    let verifier: Arc<dyn Verifier> = match gate {
+    let verifier: Arc<dyn Verifier> = match pipeline {
         None => Arc::new(NoVerifier),
         Some((engine, image)) => Arc::new(DockerVerifier {
             downloads: Downloads::Shared,
@@ -686,9 +685,14 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
             events: events.clone(),
         }),
     };
-    let (tree, artifacts) = (root.clone(), Arc::clone(&ready.artifacts));
-    let stays = held.clone();
-    let scripts = writer.view().clone();
+    let workplace = TaskWorkplace {
+        held,
+        include,
+        scout_view: component_loader.view.clone(),
+        writer: Arc::clone(&writer),
+        package: config.monorepo_package.clone(),
+        artifacts: Arc::clone(&ready.artifacts),
+    };
     let editor = Editor {
         input,
         model,
@@ -698,24 +702,8 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         tools,
         writer: Arc::clone(&writer),
         verifier,
-        tree_digest: Arc::new(move || tree_digest(&tree, &include).map_err(std::io::Error::other)),
-        moved: Arc::new(move || stays.check_not_moved().err().map(|moved| moved.to_string())),
-        has_tests: Arc::new(move || has_tests(&view, package.as_deref())),
-        read_log: Box::new(move |run_id, step| {
-            let log = artifacts.read_log(run_id, step, LOG).map_err(std::io::Error::other)?;
-            Ok(match log.left_out {
-                0 => log.text,
-                bytes => format!("[{bytes} bytes before this are left out]\n{}", log.text),
-            })
-        }),
+        workplace: Arc::new(workplace),
         steps: config.pipeline.steps.clone(),
-        read_script: Box::new(move |path| {
-            let want =
-                Slice { path: path.to_owned(), length: Some(MAX_SCRIPT), ..Slice::default() };
-            let chunk =
-                read(&scripts, &want, None).ok().filter(|chunk| !is_binary(&chunk.bytes))?;
-            Some((chunk.path, String::from_utf8_lossy(&chunk.bytes).into_owned()))
-        }),
         audit,
         notes,
         aim: if overlay.is_some() { Aim::Proposal } else { Aim::Green },
@@ -725,6 +713,47 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         cancel: cancel.clone(),
     };
     Ok(AssembledEditor { editor, writer, overlay })
+}
+
+/// The repository and the artifacts of a task, for its Editor.
+struct TaskWorkplace {
+    held: OpenRoot,
+    /// Paths that a verification includes although git ignores them.
+    include: PathGlobs,
+    scout_view: RepoView,
+    writer: Arc<RepoWriter>,
+    package: Option<String>,
+    artifacts: Arc<ArtifactDir>,
+}
+
+impl Workplace for TaskWorkplace {
+    fn tree_digest(&self) -> io::Result<String> {
+        tree_digest(self.held.path(), &self.include).map_err(io::Error::other)
+    }
+
+    fn moved(&self) -> Option<String> {
+        self.held.check_not_moved().err().map(|moved| moved.to_string())
+    }
+
+    fn has_tests(&self) -> bool {
+        // The view of the Scouts leaves out vendored code, whose tests are not the tests of the project.
+        has_tests(&self.scout_view, self.package.as_deref())
+    }
+
+    fn read_script(&self, path: &str) -> Option<(String, String)> {
+        let want = Slice { path: path.to_owned(), length: Some(MAX_SCRIPT), ..Slice::default() };
+        let chunk = read(self.writer.view(), &want, None).ok()?;
+        let text = String::from_utf8_lossy(&chunk.bytes).into_owned();
+        (!is_binary(&chunk.bytes)).then_some((chunk.path, text))
+    }
+
+    fn read_log(&self, run_id: &str, step: Option<&str>) -> io::Result<String> {
+        let log = self.artifacts.read_log(run_id, step, LOG).map_err(io::Error::other)?;
+        Ok(match log.left_out {
+            0 => log.text,
+            bytes => format!("[{bytes} bytes before this are left out]\n{}", log.text),
+        })
+    }
 }
 
 fn digest(component: &LoadedComponent) -> ComponentDigest {

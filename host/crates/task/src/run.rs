@@ -414,9 +414,9 @@ impl RunningTask<'_> {
                 return Ok(editor::end_before_work(&input, notes, events, None, trouble));
             }
         };
-        let gate = match &ready.engine {
+        let pipeline = match &ready.engine {
             None => None,
-            Some(engine) => match self.gate(engine).await {
+            Some(engine) => match self.find_image(engine).await {
                 ImageLookup::Ready(image) => Some((engine.clone(), image)),
                 ImageLookup::Cancelled => return Ok(TaskResult::cancelled()),
                 ImageLookup::Missing { code, message } => {
@@ -431,7 +431,7 @@ impl RunningTask<'_> {
             held: lock.root().clone(),
             input,
             notes,
-            gate,
+            pipeline,
             audit,
             ledger: TokenLedger::clone(ledger),
             events: Events::clone(events),
@@ -482,7 +482,7 @@ impl RunningTask<'_> {
         Ok(finished)
     }
 
-    async fn gate(&self, engine: &Engine) -> ImageLookup {
+    async fn find_image(&self, engine: &Engine) -> ImageLookup {
         let Self { ready, events, cancel, .. } = self;
         tokio::select! {
             () = cancel.cancelled() => return ImageLookup::Cancelled,

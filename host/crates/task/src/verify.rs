@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::anchor;
 use crate::audit::explain::{Evidence, ManifestCheck, StepClaim};
-use crate::prepare::GateReady;
+use crate::prepare::VerificationParts;
 use crate::queue::{TaskContext, lock_failed};
 use crate::sinks::{RunSink, TimingSink};
 use crate::{prepare, proposal, retention, run};
@@ -38,7 +38,7 @@ pub async fn verify(
     downloads: Downloads,
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<Verification>, Failure> {
-    run_gate(repo, Purpose::Verify(downloads), sinks).await
+    run_pipeline(repo, Purpose::Verify(downloads), sinks).await
 }
 
 /// The command that runs the pipeline.
@@ -49,12 +49,12 @@ pub(super) enum Purpose<'a> {
 }
 
 /// Runs the pipeline on the working tree, for either command.
-pub(super) async fn run_gate(
+pub(super) async fn run_pipeline(
     repo: &Path,
     mut purpose: Purpose<'_>,
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<Verification>, Failure> {
-    let ready = prepare::gate(repo).await?;
+    let ready = prepare::verification(repo).await?;
     let cancel = run::cancelled_by_signals()?;
     let root = ready.config.root.clone();
     let lock = lock(&root)?;
@@ -108,12 +108,12 @@ struct Surroundings<'a> {
 }
 
 async fn judge(
-    ready: GateReady,
+    ready: VerificationParts,
     Surroundings { root, audit, events }: Surroundings<'_>,
     purpose: &mut Purpose<'_>,
     cancel: &CancellationToken,
 ) -> Result<Option<Verification>, Failure> {
-    let GateReady { config, artifacts, engine, anchored: _ } = ready;
+    let VerificationParts { config, artifacts, engine, anchored: _ } = ready;
     let engine = match engine {
         Ok(engine) => engine,
         Err(gone) => return Ok(Some(Verification::not_started(gone.into()))),
@@ -173,7 +173,7 @@ pub async fn verify_claim(
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<ClaimCheck>, Failure> {
     let mut claim = Claim::of(Evidence::of(repo, run_id)?);
-    let response = run_gate(repo, Purpose::CheckClaim(&mut claim), sinks).await?;
+    let response = run_pipeline(repo, Purpose::CheckClaim(&mut claim), sinks).await?;
     Ok(response.map(|response| ClaimCheck::of(&claim.evidence, claim.notes, response)))
 }
 

@@ -10,7 +10,7 @@ mod stuck_report;
 mod summary;
 
 pub use snapshot::{EditorState, ScoutPayload, Snapshot, SnapshotKind, VerifiedRun};
-pub use stuck_report::{Hypothesis, Replan, Strategy, StuckReport};
+pub use stuck_report::{Hypothesis, MachineFailure, Replan, Strategy, StuckReport};
 pub use summary::Summary;
 
 use act_core::secret::Secrets;

@@ -28,6 +28,13 @@ pub struct Hypothesis {
     pub evidence: String,
 }
 
+/// A failure of the machine: its stable code and a message for the user.
+#[derive(Debug, Clone)]
+pub struct MachineFailure {
+    pub code: String,
+    pub message: String,
+}
+
 /// Everything that a stuck report lists.
 #[derive(Debug, Clone, Default)]
 pub struct StuckReport {
@@ -41,8 +48,8 @@ pub struct StuckReport {
     pub hypotheses: Vec<Hypothesis>,
     /// The host derived the hypotheses from the failures, because the model gave none that can be checked.
     pub hypotheses_derived: bool,
-    /// Code and message when the machine failed.
-    pub infrastructure: Option<(String, String)>,
+    /// The failure of the machine that ended the task, if one did.
+    pub infrastructure: Option<MachineFailure>,
     /// Names of the pipeline's steps, in order.
     pub steps: Vec<String>,
     pub strategies: Vec<Strategy>,
@@ -75,12 +82,12 @@ impl StuckReport {
         if let Some(explanation) = &self.explanation {
             let _ = write!(out, "\n## Why it ended\n\n{}", quote(explanation));
         }
-        if let Some((kind, message)) = &self.infrastructure {
+        if let Some(failure) = &self.infrastructure {
             let _ = write!(
                 out,
                 "\n## Infrastructure\n\n- error: {}\n\n{}",
-                code(kind),
-                quote(&cut(message, WORDS))
+                code(&failure.code),
+                quote(&cut(&failure.message, WORDS))
             );
         }
         if let Some(baseline) = &self.baseline {
@@ -507,7 +514,10 @@ mod tests {
     fn trouble_of_the_machine_is_diagnosed_and_needs_no_hypothesis() {
         let text = StuckReport {
             state: "INFRA_ERROR".into(),
-            infrastructure: Some(("image_pull".into(), "no such image\n# x".into())),
+            infrastructure: Some(MachineFailure {
+                code: "image_pull".into(),
+                message: "no such image\n# x".into(),
+            }),
             ..StuckReport::default()
         }
         .render();
@@ -532,7 +542,7 @@ mod tests {
         };
         let text = StuckReport {
             task_text: long.clone(),
-            infrastructure: Some(("unknown".into(), long)),
+            infrastructure: Some(MachineFailure { code: "unknown".into(), message: long }),
             hypotheses: vec![hypothesis; 100],
             files_modified: (0..5000).map(|n| format!("src/file{n}.rs (changed)")).collect(),
             gate_inputs_changed: (0..5000).map(|n| format!("test{n}.sh (named)")).collect(),

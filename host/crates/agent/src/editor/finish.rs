@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use super::tools::{self, Answer, Done};
+use super::tools::{self, Account, Answer};
 use super::verify::{Attempt, tail};
 use super::{Draft, Session, TaskInput, prompt};
-use crate::context::{Hypothesis, NotesWriter, SnapshotKind, StuckReport, Summary, WrittenReport};
-use crate::gate_inputs::{GateChange, GateInput, Steps, gate_inputs_changed, touches_tests};
+use crate::context::{
+    Hypothesis, MachineFailure, NotesWriter, SnapshotKind, StuckReport, Summary, WrittenReport,
+};
+use crate::gate_inputs::{FileChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_audit::{Decision, Entry, Event, Head};
 use act_core::event::{EventKind, Events};
 use act_core::{Outcome, RunId, StuckReason, reason};
@@ -65,7 +67,7 @@ pub type OrEnd<T> = Result<T, Box<TaskResult>>;
 
 impl Session<'_> {
     /// Ends a green task with its summary.
-    pub(super) fn succeed(&self, done: Option<Done>) -> TaskResult {
+    pub(super) fn succeed(&self, done: Option<Account>) -> TaskResult {
         if self.editor.cancel.is_cancelled() {
             return TaskResult::cancelled();
         }
@@ -131,7 +133,7 @@ impl Session<'_> {
     }
 
     /// Refuses an account that names a run of another task, because readers take the summary as proof.
-    pub(super) fn names_foreign_run(&self, done: &Done) -> Option<Answer> {
+    pub(super) fn names_foreign_run(&self, done: &Account) -> Option<Answer> {
         let known = self.known_runs();
         let texts = [Some(&done.what), Some(&done.why), done.tests.as_ref()];
         let run = texts.into_iter().flatten().find_map(|text| foreign_run(text, &known))?;
@@ -140,7 +142,7 @@ impl Session<'_> {
 
     /// Removes text for a commit or a pull request from an account, and announces what was removed. The host's account
     /// replaces a field that is empty then.
-    pub(super) fn without_commit_text(&mut self, done: Done) -> Done {
+    pub(super) fn without_commit_text(&mut self, done: Account) -> Account {
         let mut left_out = vec![];
         let mut clean = |text: &str| without_commit_text(text, &mut left_out);
         let (what, why) = (clean(&done.what), clean(&done.why));
@@ -153,16 +155,16 @@ impl Session<'_> {
         self.left_out = left_out;
         let host = self.account_of_host();
         let or = |text: String, other: String| if text.is_empty() { other } else { text };
-        Done { what: or(what, host.what), why: or(why, host.why), tests }
+        Account { what: or(what, host.what), why: or(why, host.why), tests }
     }
 
     /// The host's account, for a task without one of the Editor.
-    fn account_of_host(&self) -> Done {
+    fn account_of_host(&self) -> Account {
         let strategy = Some(self.strategies.in_force()).filter(|text| !text.is_empty());
         let strategy = strategy.map(|text| without_commit_text(text, &mut vec![]));
         let strategy = strategy.filter(|text| !text.is_empty());
         let strategy = strategy.map(|text| format!(" Strategy: {text}")).unwrap_or_default();
-        Done {
+        Account {
             what: "The files below were changed.".to_owned(),
             why: format!("The task asked for it.{strategy}"),
             tests: None,
@@ -198,7 +200,7 @@ impl Session<'_> {
             writer.changed().into_iter().map(|file| (writer.text(&file.path), file)).collect();
         let changes: Vec<_> = files
             .iter()
-            .map(|(text, file)| GateChange {
+            .map(|(text, file)| FileChange {
                 path: &file.path,
                 sha256_before: file.sha256_before.as_deref(),
                 sha256_now: file.sha256_now.as_deref(),
@@ -211,7 +213,11 @@ impl Session<'_> {
         let package = self.editor.input.package.as_deref();
         gate_inputs_changed(
             &changes,
-            &Steps { commands: &commands, package, look: &*self.editor.read_script },
+            &Steps {
+                commands: &commands,
+                package,
+                look: &|path| self.editor.workplace.read_script(path),
+            },
         )
     }
 
@@ -223,12 +229,22 @@ impl Session<'_> {
         // No decision can follow any more. If the snapshot cannot be written, the report still names the end.
         let _ = self.write_due_snapshot();
         let (theories, derived) = match &ended.outcome {
-            Outcome::Stuck { reason: StuckReason::HardStop } => match self.hypotheses().await {
-                Some(items) => (items, false),
-                None => (derived(self.plans.attempts()), true),
-            },
-            // The model cannot be asked.
-            Outcome::Stuck { .. } => (derived(self.plans.attempts()), true),
+            Outcome::Stuck { reason } => {
+                let model_answers = match reason {
+                    StuckReason::HardStop => true,
+                    // The model calls no tools, has no tokens left or accepts no more text. No other version of act ended
+                    // this task.
+                    StuckReason::ModelIdle
+                    | StuckReason::Budget
+                    | StuckReason::ContextFull
+                    | StuckReason::Other(_) => false,
+                };
+                let items = if model_answers { self.hypotheses().await } else { None };
+                match items {
+                    Some(items) => (items, false),
+                    None => (derived(self.plans.attempts()), true),
+                }
+            }
             _ => (vec![], false),
         };
         if self.editor.cancel.is_cancelled() {
@@ -351,7 +367,7 @@ fn write_report(
             .summary
             .clone()
             .filter(|_| by_machine)
-            .map(|why| (reason.clone(), why)),
+            .map(|message| MachineFailure { code: reason.clone(), message }),
         reason,
         ..report
     };

@@ -27,6 +27,7 @@ mod tools;
 mod verify;
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -39,7 +40,7 @@ pub use tools::{Answer, Tool, ToolOutput};
 use self::plan::{Changes, History, Plans, Strategies};
 use self::review::Review;
 use self::scouts::Decisions;
-use self::tools::{Done, Tools};
+use self::tools::{Account, Tools};
 use self::verify::{Baseline, DebugLoop};
 use crate::context::{NotesWriter, ScoutPayload, SnapshotKind, VerifiedRun};
 use crate::scout::{ReportCheck, Scout};
@@ -77,11 +78,31 @@ pub struct EarlierReport {
     pub run_ids: Vec<String>,
 }
 
-type TreeDigest = dyn Fn() -> std::io::Result<String> + Send + Sync;
-type Moved = dyn Fn() -> Option<String> + Send + Sync;
-type HasTests = dyn Fn() -> bool + Send + Sync;
-type ReadScript = dyn Fn(&str) -> Option<(String, String)> + Send + Sync;
-type ReadLog = dyn Fn(&str, Option<&str>) -> std::io::Result<String> + Send + Sync;
+/// The repository of a task and the logs of its runs, as the Editor reads them.
+pub trait Workplace: Send + Sync {
+    /// Returns the digest of the tree, computed as for the manifest of a run.
+    ///
+    /// # Errors
+    ///
+    /// The repository cannot be read.
+    fn tree_digest(&self) -> io::Result<String>;
+
+    /// Returns why the repository's path no longer means the directory that is edited, or `None` while it does.
+    fn moved(&self) -> Option<String>;
+
+    /// Returns whether the repository, or the package in work, has any tests.
+    fn has_tests(&self) -> bool;
+
+    /// Returns the real path and the text of a file that a step's command names.
+    fn read_script(&self, path: &str) -> Option<(String, String)>;
+
+    /// Returns the log of a run of this task, or of one step of it.
+    ///
+    /// # Errors
+    ///
+    /// The log does not exist or cannot be read.
+    fn read_log(&self, run_id: &str, step: Option<&str>) -> io::Result<String>;
+}
 
 /// Everything that one task works with. Tests replace each part by a fake.
 pub struct Editor {
@@ -97,18 +118,9 @@ pub struct Editor {
     /// Writes the repository for the tools, and records what they changed.
     pub writer: Arc<RepoWriter>,
     pub verifier: Arc<dyn Verifier>,
-    /// Returns the digest of the tree, computed as for the manifest of a run.
-    pub tree_digest: Arc<TreeDigest>,
-    /// Returns why the repository's path no longer means the directory that is edited, or `None` while it does.
-    pub moved: Arc<Moved>,
-    /// Returns whether the repository, or the package in work, has any tests.
-    pub has_tests: Arc<HasTests>,
-    /// Returns the log of a run of this task, or of one step of it.
-    pub read_log: Box<ReadLog>,
+    pub workplace: Arc<dyn Workplace>,
     /// Steps of the pipeline; a changed file that one of their commands names or reaches is reported to the user.
     pub steps: Vec<Step>,
-    /// Returns the real path and the text of a file that a step's command names.
-    pub read_script: Box<ReadScript>,
     /// The audit log. The Editor takes no action that the log cannot record.
     pub audit: Audit,
     /// `None` in a dry run, which writes nothing into the repository.
@@ -144,13 +156,13 @@ impl Editor {
     }
 }
 
-/// The next part of a task after a conversation.
+/// What follows a conversation.
 #[derive(Debug)]
-pub enum Next {
+pub enum AfterConversation {
     /// Another conversation, with this first message.
     Conversation(String),
     /// The task is done, with the model's account if it gave one.
-    Done(Option<Done>),
+    Done(Option<Account>),
 }
 
 /// Calls of one turn that are performed. The others are refused, so that one turn cannot fill the conversation.
@@ -199,7 +211,7 @@ pub struct Session<'a> {
     /// Questions to Scouts since the last verification.
     questions: u32,
     /// The number of verifications when a conversation was last closed for its length.
-    restarted_at: Option<usize>,
+    verifications_at_restart: Option<usize>,
 }
 
 impl<'a> Session<'a> {
@@ -227,7 +239,7 @@ impl<'a> Session<'a> {
             criteria_shown: false,
             answer_bytes: 0,
             questions: 0,
-            restarted_at: None,
+            verifications_at_restart: None,
         }
     }
 
@@ -242,12 +254,12 @@ impl<'a> Session<'a> {
     }
 
     /// Holds conversations until the task is done.
-    async fn drive(&mut self) -> OrEnd<Option<Done>> {
+    async fn drive(&mut self) -> OrEnd<Option<Account>> {
         let mut next = self.begin().await?;
         loop {
             next = match next {
-                Next::Done(done) => return Ok(done),
-                Next::Conversation(opening) => match self.converse(&opening).await {
+                AfterConversation::Done(done) => return Ok(done),
+                AfterConversation::Conversation(opening) => match self.converse(&opening).await {
                     Err(end) if end.outcome == CONTEXT_FULL => self.restart_conversation(*end)?,
                     next => next?,
                 },
@@ -255,8 +267,8 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Prepares the first conversation. A proposal that is green needs none.
-    async fn begin(&mut self) -> OrEnd<Next> {
+    /// Prepares the first conversation. An applied proposal that passes needs no conversation.
+    async fn begin(&mut self) -> OrEnd<AfterConversation> {
         if self.editor.baseline {
             self.run_baseline().await?;
         }
@@ -266,11 +278,11 @@ impl<'a> Session<'a> {
         self.milestone(Milestone::Analyzing);
         let baseline = self.baseline.as_ref().map(Baseline::for_model);
         let dry_run = self.editor.aim == Aim::Proposal;
-        Ok(Next::Conversation(prompt::opening(&self.editor.input, baseline, dry_run)))
+        Ok(AfterConversation::Conversation(prompt::opening(&self.editor.input, baseline, dry_run)))
     }
 
     /// Holds one conversation, until a REPLAN or the end of the task.
-    async fn converse(&mut self, opening: &str) -> OrEnd<Next> {
+    async fn converse(&mut self, opening: &str) -> OrEnd<AfterConversation> {
         let tools = Tools::of(self.editor);
         let mut conversation = self.editor.model.open("editor", prompt::EDITOR, &tools.specs());
         conversation.say(opening);
@@ -295,7 +307,7 @@ impl<'a> Session<'a> {
                     continue;
                 }
                 HostAction::Idle => return Err(finish::idle(&turn).into()),
-                HostAction::Propose => return Ok(Next::Done(None)),
+                HostAction::Propose => return Ok(AfterConversation::Done(None)),
                 HostAction::Verify { why } => (why, self.verify().await?),
                 HostAction::Close => (NOT_CLOSED, self.close().await?),
             };
@@ -321,7 +333,7 @@ impl<'a> Session<'a> {
         turn: &Turn,
         tools: &Tools,
         conversation: &mut dyn Conversation,
-    ) -> OrEnd<Option<Next>> {
+    ) -> OrEnd<Option<AfterConversation>> {
         let mut results = Vec::with_capacity(turn.calls.len());
         for (at, call) in turn.calls.iter().enumerate() {
             let output = match at < CALLS_PER_TURN {
@@ -513,14 +525,46 @@ enum HostAction {
     Idle,
 }
 
-/// Why a tool may not be called in this phase, as the reason of the refusal; `None` when it may.
-fn phase_refusal(aim: Aim, phase: Phase, tool: &str) -> Option<&'static str> {
+/// Why a tool may not be called in a phase of the task.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PhaseRefusal {
+    PlanFirst,
+    NotVerified,
+    DryRun,
+}
+
+impl PhaseRefusal {
+    /// The stable word of the refusal.
+    fn reason(self) -> &'static str {
+        match self {
+            Self::PlanFirst => "plan_first",
+            Self::NotVerified => "not_verified",
+            Self::DryRun => "dry_run",
+        }
+    }
+
+    /// The message that leads the model on.
+    fn hint(self) -> &'static str {
+        match self {
+            Self::PlanFirst => "call plan before any other tool",
+            Self::NotVerified => {
+                "only a green run of the current tree finishes a task; call verify"
+            }
+            Self::DryRun => {
+                "this is a dry run: nothing is verified; call done when the proposal is complete"
+            }
+        }
+    }
+}
+
+/// Decides whether a tool may be called in this phase; `None` when it may.
+fn phase_refusal(aim: Aim, phase: Phase, tool: &str) -> Option<PhaseRefusal> {
     match (phase, tool) {
         (Phase::Planning, "plan") => None,
-        (Phase::Planning, _) => Some("plan_first"),
-        (_, "verify") if aim == Aim::Proposal => Some("dry_run"),
+        (Phase::Planning, _) => Some(PhaseRefusal::PlanFirst),
+        (_, "verify") if aim == Aim::Proposal => Some(PhaseRefusal::DryRun),
         (Phase::Working, "done") if aim == Aim::Proposal => None,
-        (Phase::Working, "done") => Some("not_verified"),
+        (Phase::Working, "done") => Some(PhaseRefusal::NotVerified),
         _ => None,
     }
 }
@@ -591,14 +635,20 @@ mod decisions {
     #[test]
     fn before_the_plan_every_other_tool_is_refused() {
         for tool in ["verify", "done", "read", "edit_line", "ask_scout"] {
-            assert_eq!(phase_refusal(Aim::Green, Phase::Planning, tool), Some("plan_first"));
+            assert_eq!(
+                phase_refusal(Aim::Green, Phase::Planning, tool),
+                Some(PhaseRefusal::PlanFirst)
+            );
         }
         assert_eq!(phase_refusal(Aim::Green, Phase::Planning, "plan"), None);
     }
 
     #[test]
     fn done_needs_a_green_run() {
-        assert_eq!(phase_refusal(Aim::Green, Phase::Working, "done"), Some("not_verified"));
+        assert_eq!(
+            phase_refusal(Aim::Green, Phase::Working, "done"),
+            Some(PhaseRefusal::NotVerified)
+        );
         assert_eq!(phase_refusal(Aim::Green, Phase::Closing, "done"), None);
     }
 
@@ -653,9 +703,9 @@ mod decisions {
     #[test]
     fn a_dry_run_verifies_nothing_and_ends_with_done_or_silence() {
         let dry = Aim::Proposal;
-        assert_eq!(phase_refusal(dry, Phase::Working, "verify"), Some("dry_run"));
+        assert_eq!(phase_refusal(dry, Phase::Working, "verify"), Some(PhaseRefusal::DryRun));
         assert_eq!(phase_refusal(dry, Phase::Working, "done"), None);
-        assert_eq!(phase_refusal(dry, Phase::Planning, "done"), Some("plan_first"));
+        assert_eq!(phase_refusal(dry, Phase::Planning, "done"), Some(PhaseRefusal::PlanFirst));
         assert_eq!(after_silence(dry, Phase::Working, true, false, 1), HostAction::Propose);
         assert_eq!(after_silence(dry, Phase::Working, false, false, 1), HostAction::Propose);
         assert_eq!(after_silence(dry, Phase::Working, true, true, 1), HostAction::Remind);

@@ -9,9 +9,9 @@ use serde_json::json;
 
 use super::prompt::{self, ResumeContext};
 use super::scouts::{Decision, requery};
-use super::tools::{Answer, refusal_hint};
+use super::tools::Answer;
 use super::verify::{Attempt, REPLAN_AFTER, tail};
-use super::{Next, OrEnd, Phase, Session, TaskResult};
+use super::{AfterConversation, OrEnd, Phase, Session, TaskResult};
 use crate::context::{EditorState, Replan, Snapshot, SnapshotKind, Strategy};
 use crate::scout::Question;
 use act_core::event::{EventKind, Milestone};
@@ -83,12 +83,12 @@ impl Session<'_> {
 
     /// Replaces a conversation that is longer than the model accepts by a fresh one with the same plan, once between two
     /// verifications. Without a plan the fresh one would only become as long again.
-    pub(super) fn restart_conversation(&mut self, full: TaskResult) -> OrEnd<Next> {
+    pub(super) fn restart_conversation(&mut self, full: TaskResult) -> OrEnd<AfterConversation> {
         if self.plans.in_force().is_none() || self.phase == Phase::Planning {
             return Err(full.into());
         }
         let message = full.summary.as_deref().unwrap_or_default();
-        if self.restarted_at.replace(self.verified.len()) == Some(self.verified.len()) {
+        if self.verifications_at_restart.replace(self.verified.len()) == Some(self.verified.len()) {
             let why = format!("{message}; a fresh conversation became too long as well");
             return Err(TaskResult { summary: Some(why), ..full }.into());
         }
@@ -98,7 +98,7 @@ impl Session<'_> {
         self.review.restart();
         let green = self.phase == Phase::Closing;
         let going_on = prompt::going_on(green);
-        Ok(Next::Conversation(self.message_with_facts(&tried, &going_on)))
+        Ok(AfterConversation::Conversation(self.message_with_facts(&tried, &going_on)))
     }
 
     /// Takes a plan of the model, asks the Scouts that it needs, and writes the snapshot that is due.
@@ -114,7 +114,8 @@ impl Session<'_> {
         let mark = match repeat {
             Repeat::No => "",
             Repeat::Refused => {
-                return Ok(Answer::refusal("same_strategy", refusal_hint("same_strategy")));
+                let message = "this strategy failed before; plan a different one";
+                return Ok(Answer::refusal("same_strategy", message));
             }
             Repeat::Accepted => " (repeats an earlier strategy)",
         };
@@ -132,8 +133,8 @@ impl Session<'_> {
         if !asked.is_empty() {
             let names: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
             let tests = first.then(|| {
-                let has_tests = Arc::clone(&self.editor.has_tests);
-                tokio::task::spawn_blocking(move || has_tests())
+                let workplace = Arc::clone(&self.editor.workplace);
+                tokio::task::spawn_blocking(move || workplace.has_tests())
             });
             answer["reports"] = self.ask(&asked).await?;
             if let Some(tests) = tests {

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::plan::{Changes, Plan, PlanGoals};
 use super::prompt;
-use super::tools::{Done, ToolOutput};
-use super::{Editor, Next, OrEnd, Phase, Session, TaskResult};
+use super::tools::{Account, ToolOutput};
+use super::{AfterConversation, Editor, OrEnd, Phase, Session, TaskResult};
 use crate::context::{ScoutPayload, SnapshotKind, Strategy};
 use act_core::Outcome;
 
@@ -19,7 +19,7 @@ pub struct Draft {
     decisions: Vec<String>,
     had_tests: Option<bool>,
     /// The Editor's account; `None` when it never called `done`.
-    account: Option<Done>,
+    account: Option<Account>,
 }
 
 const NO_ACCOUNT: &str = "The Editor did not say that it was done (it called no tool, or came to its \
@@ -45,7 +45,7 @@ impl Editor {
 
 impl Session<'_> {
     /// Ends a dry run with its proposal.
-    pub(super) fn propose(&self, done: Option<Done>) -> TaskResult {
+    pub(super) fn propose(&self, done: Option<Account>) -> TaskResult {
         if self.editor.cancel.is_cancelled() {
             return TaskResult::cancelled();
         }
@@ -59,7 +59,7 @@ impl Session<'_> {
         });
         TaskResult {
             summary: Some(match done {
-                Some(Done { what, why, tests }) => {
+                Some(Account { what, why, tests }) => {
                     let tests = tests.map(|tests| format!("\n\n{tests}")).unwrap_or_default();
                     format!("{what}\n\n{why}{tests}")
                 }
@@ -72,23 +72,25 @@ impl Session<'_> {
     }
 
     /// Continues after the files of a proposal were written: its plan is in force, and the first action verifies it.
-    pub(super) async fn resume(&mut self, draft: &Draft) -> OrEnd<Next> {
+    pub(super) async fn resume(&mut self, draft: &Draft) -> OrEnd<AfterConversation> {
         let account = draft.account.clone();
         self.restore(draft.clone());
         self.phase = Phase::Working;
         match self.verify().await? {
-            ToolOutput::End(Next::Done(done)) => Ok(Next::Done(done.or(account))),
+            ToolOutput::End(AfterConversation::Done(done)) => {
+                Ok(AfterConversation::Done(done.or(account)))
+            }
             ToolOutput::End(next) => Ok(next),
             ToolOutput::Answer(_)
                 if self.phase == Phase::Closing && self.tree_is_green().await? =>
             {
-                Ok(Next::Done(account))
+                Ok(AfterConversation::Done(account))
             }
             ToolOutput::Answer(_) => {
                 let tried = self.plans.so_far();
                 let green = self.phase == Phase::Closing;
                 let instruction = prompt::after_apply(green);
-                Ok(Next::Conversation(self.message_with_facts(&tried, &instruction)))
+                Ok(AfterConversation::Conversation(self.message_with_facts(&tried, &instruction)))
             }
         }
     }

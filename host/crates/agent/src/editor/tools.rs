@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::plan::Plan;
-use super::{Aim, Editor, Next, OrEnd, Phase, Session, phase_refusal};
+use super::{AfterConversation, Aim, Editor, OrEnd, Phase, Session, phase_refusal};
 use crate::context::Hypothesis;
 use act_model::{ToolCall, ToolSpec};
 
@@ -46,7 +46,7 @@ pub trait Tool: Send + Sync {
 pub enum ToolOutput {
     Answer(Answer),
     /// The conversation ends.
-    End(Next),
+    End(AfterConversation),
 }
 
 impl From<Answer> for ToolOutput {
@@ -142,20 +142,8 @@ impl Tools {
         };
         match phase_refusal(aim, phase, name) {
             None => Ok(tool.as_ref()),
-            Some(reason) => Err(Answer::refusal(reason, refusal_hint(reason))),
+            Some(refusal) => Err(Answer::refusal(refusal.reason(), refusal.hint())),
         }
-    }
-}
-
-pub(super) fn refusal_hint(reason: &str) -> &'static str {
-    match reason {
-        "plan_first" => "call plan before any other tool",
-        "not_verified" => "only a green run of the current tree finishes a task; call verify",
-        "same_strategy" => "this strategy failed before; plan a different one",
-        "dry_run" => {
-            "this is a dry run: nothing is verified; call done when the proposal is complete"
-        }
-        _ => "",
     }
 }
 
@@ -354,7 +342,7 @@ async fn read_log(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutpu
 /// The model's account of a finished task.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Done {
+pub struct Account {
     pub(super) what: String,
     pub(super) why: String,
     #[serde(default)]
@@ -362,7 +350,7 @@ pub struct Done {
 }
 
 async fn done(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
-    let done = match parse::<Done>(arguments) {
+    let done = match parse::<Account>(arguments) {
         Ok(done) => done,
         Err(refusal) => return Ok(refusal.into()),
     };
@@ -389,7 +377,7 @@ impl Session<'_> {
         if !self.known_runs().contains(&run_id) {
             return Answer::refusal("not_found", "no run of this task has that run_id");
         }
-        match (self.editor.read_log)(run_id, step) {
+        match self.editor.workplace.read_log(run_id, step) {
             Ok(log) => Answer::ok(&json!({"ok": true, "run_id": run_id, "log": log})),
             Err(error) => Answer::refusal("not_found", &error.to_string()),
         }
@@ -443,7 +431,7 @@ mod tests {
                 .unwrap_err(),
             parse::<AskScout>(r#"{"scout":1,"question":"x"}"#).unwrap_err(),
             parse::<ReadLog>(r#"{"run_id":"x","steps":"test"}"#).unwrap_err(),
-            parse::<Done>("7").unwrap_err(),
+            parse::<Account>("7").unwrap_err(),
         ];
         for refusal in refusals {
             assert!(refusal.is_error && refusal.json.contains("bad_arguments"), "{refusal:?}");

@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 
 use super::plan::Repeat;
 use super::scouts::requery;
-use super::tools::{Answer, Done, ToolOutput};
-use super::{Aim, Next, OrEnd, Phase, Session, TaskResult, prompt};
+use super::tools::{Account, Answer, ToolOutput};
+use super::{AfterConversation, Aim, OrEnd, Phase, Session, TaskResult, prompt};
 use crate::context::VerifiedRun;
 use act_core::event::{EventKind, Milestone};
 use act_core::verification::{FailReason, Status, Verdict, Verification};
@@ -33,10 +33,10 @@ impl Session<'_> {
     pub(super) async fn tree_is_green(&self) -> OrEnd<bool> {
         let green = self.last.as_ref().filter(|last| last.passed());
         let verified = green.and_then(Verification::tree_digest);
-        let read = Arc::clone(&self.editor.tree_digest);
-        let current = tokio::task::spawn_blocking(move || read()).await;
+        let workplace = Arc::clone(&self.editor.workplace);
+        let current = tokio::task::spawn_blocking(move || workplace.tree_digest()).await;
         // The digest is read by path, and is one of the edited directory only while the path means that directory.
-        if let Some(moved) = (self.editor.moved)() {
+        if let Some(moved) = self.editor.workplace.moved() {
             return Err(repository_moved(&moved).into());
         }
         match current.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped))) {
@@ -49,33 +49,34 @@ impl Session<'_> {
     }
 
     /// Ends the task with the model's account, unless the tree changed since the green run.
-    pub(super) async fn done(&mut self, done: Done) -> OrEnd<ToolOutput> {
+    pub(super) async fn done(&mut self, done: Account) -> OrEnd<ToolOutput> {
         let done = self.without_commit_text(done);
         if self.editor.aim == Aim::Proposal {
-            return Ok(ToolOutput::End(Next::Done(Some(done))));
+            return Ok(ToolOutput::End(AfterConversation::Done(Some(done))));
         }
         if !self.tree_is_green().await? {
             self.phase = Phase::Working;
             let message = "the tree has changed since the green run; call verify again";
             return Ok(Answer::refusal("not_verified", message).into());
         }
-        Ok(ToolOutput::End(Next::Done(Some(done))))
+        Ok(ToolOutput::End(AfterConversation::Done(Some(done))))
     }
 
     async fn close_or(&self, answer: Answer) -> OrEnd<ToolOutput> {
         let green = self.tree_is_green().await?;
-        Ok(if green { ToolOutput::End(Next::Done(None)) } else { answer.into() })
+        Ok(if green { ToolOutput::End(AfterConversation::Done(None)) } else { answer.into() })
     }
 
     /// Ends the task of a model that never calls `done`, or verifies again if the tree changed meanwhile.
     pub(super) async fn close(&mut self) -> OrEnd<ToolOutput> {
         if self.tree_is_green().await? {
-            return Ok(ToolOutput::End(Next::Done(None)));
+            return Ok(ToolOutput::End(AfterConversation::Done(None)));
         }
         self.verify().await
     }
 
-    /// Runs the pipeline, for the model or for the host. Both get the refusals, so that silence bypasses none of them.
+    /// Runs the pipeline, for the model or for the host. A verification that the host starts is refused for the same reasons,
+    /// so that silence bypasses none of them.
     pub(super) async fn verify(&mut self) -> OrEnd<ToolOutput> {
         if let Some(refusal) = self.ignored_changes().or_else(|| self.pending_review()) {
             return Ok(refusal.into());
@@ -120,11 +121,11 @@ impl Session<'_> {
         let infra = verification.verdict.infra().cloned();
         self.last = Some(verification);
         match next {
-            NextStep::Fix => {
+            AfterVerification::Fix => {
                 self.phase = Phase::Working;
                 Ok(ToolOutput::Answer(Answer { is_error: true, ..answer }))
             }
-            NextStep::Finish => {
+            AfterVerification::Finish => {
                 self.phase = Phase::Closing;
                 let green = |run: &&VerifiedRun| run.status == Status::Pass;
                 // A model that edits a green tree again and again is closed while the tree is green.
@@ -133,12 +134,14 @@ impl Session<'_> {
                 }
                 Ok(answer.into())
             }
-            NextStep::Replan { number: replan } => {
-                Ok(ToolOutput::End(Next::Conversation(self.start_replan(replan, number))))
+            AfterVerification::Replan { number: replan } => Ok(ToolOutput::End(
+                AfterConversation::Conversation(self.start_replan(replan, number)),
+            )),
+            AfterVerification::HardStop => {
+                Err(TaskResult::stuck(StuckReason::HardStop, None).into())
             }
-            NextStep::HardStop => Err(TaskResult::stuck(StuckReason::HardStop, None).into()),
-            NextStep::InfraStop => {
-                if let Some(moved) = (self.editor.moved)() {
+            AfterVerification::InfraStop => {
+                if let Some(moved) = self.editor.workplace.moved() {
                     return Err(repository_moved(&moved).into());
                 }
                 let (code, diagnosis) = infra.map_or((reason::UNKNOWN, String::new()), |error| {
@@ -162,7 +165,7 @@ pub(super) const HARD_STOP_AFTER: u32 = 12;
 
 /// The decision after a verification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum NextStep {
+pub(super) enum AfterVerification {
     /// Close the task; the tree is green.
     Finish,
     /// Go on with the strategy in force.
@@ -194,25 +197,25 @@ impl DebugLoop {
     }
 
     /// Counts a verification and decides what follows.
-    pub(super) fn judge(&mut self, verdict: Status) -> NextStep {
+    pub(super) fn judge(&mut self, verdict: Status) -> AfterVerification {
         match verdict {
-            Status::InfraError => NextStep::InfraStop,
+            Status::InfraError => AfterVerification::InfraStop,
             Status::Pass => {
                 self.consecutive_failures = 0;
                 self.total_verify_loops = 0;
-                NextStep::Finish
+                AfterVerification::Finish
             }
             Status::Fail => {
                 self.consecutive_failures += 1;
                 self.total_verify_loops += 1;
                 if self.total_verify_loops >= HARD_STOP_AFTER {
-                    NextStep::HardStop
+                    AfterVerification::HardStop
                 } else if self.consecutive_failures >= REPLAN_AFTER {
                     self.consecutive_failures = 0;
                     self.replans += 1;
-                    NextStep::Replan { number: self.replans }
+                    AfterVerification::Replan { number: self.replans }
                 } else {
-                    NextStep::Fix
+                    AfterVerification::Fix
                 }
             }
         }
@@ -551,7 +554,7 @@ fn untimed(line: &str) -> Cow<'_, str> {
 mod tests {
     mod debug_loop {
         use super::super::*;
-        use NextStep::{Finish, Fix, HardStop, InfraStop, Replan};
+        use AfterVerification::{Finish, Fix, HardStop, InfraStop, Replan};
 
         /// EDITOR-20 to EDITOR-23: attempt, consecutive and total failures after it, next step.
         #[test]

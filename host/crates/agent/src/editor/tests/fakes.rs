@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -28,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 use crate::context::NotesWriter;
 use crate::editor::{
     Aim, Answer, Editor, OrEnd, Session, TaskInput, TaskRequest, TaskResult, Tool, ToolOutput,
+    Workplace,
 };
 use crate::gate_inputs::has_tests;
 use crate::scout::{QueryFailure, Question, ReportCheck, Scout};
@@ -173,8 +175,7 @@ impl Story {
             })
             .into();
         let writer = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
-        let logs = Arc::clone(&verifier);
-        let (tree, view) = (root.clone(), RepoView::open(&root, Profile::Scout).unwrap());
+        let workplace = FakeWorkplace { root: root.clone(), runs: Arc::clone(&verifier) };
         let file_tool =
             |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
         let (used, tools) = self.real.take().unwrap_or_else(|| {
@@ -197,18 +198,12 @@ impl Story {
             tools,
             writer,
             verifier: Arc::clone(&verifier) as Arc<dyn Verifier>,
-            tree_digest: Arc::new(move || {
-                tree_digest(&tree, &PathGlobs::default()).map_err(std::io::Error::other)
-            }),
-            moved: Arc::new(|| None),
-            has_tests: Arc::new(move || has_tests(&view, None)),
-            read_log: Box::new(move |run_id, _| Ok(logs.log(run_id))),
+            workplace: Arc::new(workplace),
             steps: vec![Step {
                 name: "test".to_owned(),
                 command: "grep -qx right answer.txt".to_owned(),
                 network: false,
             }],
-            read_script: Box::new(|_| None),
             audit,
             notes: Some(NotesWriter::new(NotesDir::open(&root).unwrap(), Secrets::default())),
             aim: Aim::Green,
@@ -368,6 +363,34 @@ impl Verifier for FakeVerifier {
             manifest.tree_digest = tree_digest(&self.root, &PathGlobs::default()).ok();
         }
         std::future::ready(Some(verification)).boxed()
+    }
+}
+
+/// The real tree, with the logs of the fake runs. The steps name no script.
+struct FakeWorkplace {
+    root: PathBuf,
+    runs: Arc<FakeVerifier>,
+}
+
+impl Workplace for FakeWorkplace {
+    fn tree_digest(&self) -> io::Result<String> {
+        tree_digest(&self.root, &PathGlobs::default()).map_err(io::Error::other)
+    }
+
+    fn moved(&self) -> Option<String> {
+        None
+    }
+
+    fn has_tests(&self) -> bool {
+        has_tests(&RepoView::open(&self.root, Profile::Scout).unwrap(), None)
+    }
+
+    fn read_script(&self, _path: &str) -> Option<(String, String)> {
+        None
+    }
+
+    fn read_log(&self, run_id: &str, _step: Option<&str>) -> io::Result<String> {
+        Ok(self.runs.log(run_id))
     }
 }
 
