@@ -34,8 +34,9 @@ use super::reading::{digest, read_whole, regular};
 use super::view::{Kind, Profile};
 use super::writer::{Checked, EditError, LeftState, NotRolledBack};
 
-/// Maximum number of times to put back a file that another program keeps replacing.
-const MAX_SWAPS: usize = 8;
+/// Maximum number of times to put back a file that another program keeps replacing. One that replaces it in a loop wins
+/// several races in a row on a busy machine, so the number is far above that; an exchange takes microseconds.
+const MAX_SWAPS: usize = 100;
 
 /// Changes that were made and not yet committed.
 pub(super) struct Transaction<'r> {
