@@ -1,8 +1,8 @@
 //! The audit log: who did what with which right, as records that are chained by their hashes.
 //!
-//! The crate promises that a record is appended before an action is taken, or right after it where the record states
-//! the result; that no action begins while a record cannot be written; and that a record which was changed, removed or
-//! added later is found. Every crate above may append; only the program itself verifies, restarts and prints the log.
+//! The crate promises that a record which was changed, removed or added later is found. A record that cannot be written
+//! waits in memory and is written first as soon as that is possible; until then [`Audit::ready`] returns an error. Tasks,
+//! queries, edits of components and verifications ask it before they begin, so that they do not run unrecorded. Every crate above may append; only the program itself verifies, restarts and prints the log.
 //!
 //! - [`Audit::append`] and [`Audit::settle`] write; [`Entry`] is the content of a record.
 //! - [`AuditReader`] reads the log from its beginning.

@@ -61,7 +61,7 @@ pub enum AdmissionError {
     )]
     Undeclared(Vec<MissingGrant>),
     #[error(
-        "it imports {0}, which this program does not have; build it against the interfaces in `wit/`"
+        "it imports or exports {0}, which this program does not have; build it against the interfaces in `wit/`"
     )]
     UnknownImport(String),
     #[error(
@@ -326,13 +326,17 @@ pub(crate) fn is_interface(name: &str, interface: &str) -> bool {
 ///
 /// A minor version only adds interfaces and functions, so a component of an older minor version finds all that it was built
 /// with. A component of a newer minor version may call functions that do not exist here, and in another major version the
-/// same name has another meaning. Names of other packages are not checked here.
+/// same name has another meaning. A package `agentcommand:*` that is not in `wit/` is refused too; names of other packages
+/// are not checked here.
 pub(crate) fn check_version(name: &str) -> Result<(), AdmissionError> {
     let import = Import::parse(name);
     let package = import.package;
     let is_of = |ours: &str| package == ours || package.split(':').next() == Some(ours);
     let Some((_, ours)) = OURS.into_iter().find(|(package, _)| is_of(package)) else {
-        return Ok(());
+        return match import.is_ours() {
+            true => Err(AdmissionError::UnknownImport(name.to_owned())),
+            false => Ok(()),
+        };
     };
     // Before 1.0, each minor version may break its predecessor.
     let is_ours = |built: &Version| {

@@ -13,7 +13,7 @@ use crate::failure::{ComponentFailure, one_line};
 use crate::meter::Meter;
 use act_audit::{Audit, AuditError, Decision, Entry, Event, Subject};
 use act_core::event::{EventKind, Events};
-use act_workspace::Applied;
+use act_workspace::{Applied, NotRolledBack};
 
 /// Denials of one call that are recorded one by one. A component cannot flood the log with more: those beyond are
 /// recorded as a number when the call ends.
@@ -50,7 +50,7 @@ impl ComponentAudit {
         Ok(Arc::new(this))
     }
 
-    /// Checks that a call may begin. No component runs while records cannot be written.
+    /// Checks that a call or an edit may begin. Neither begins while records cannot be written.
     ///
     /// # Errors
     ///
@@ -60,14 +60,22 @@ impl ComponentAudit {
     }
 
     fn append(&self, event: Event, fill: impl FnOnce(Entry) -> Entry) -> Result<(), AuditError> {
-        let entry = Entry::new(event).subject(&self.subject).effective(&self.effective_sha256);
-        self.audit.append(fill(entry)).map(|_| ())
+        self.append_entry(fill(Entry::new(event)))
+    }
+
+    fn append_entry(&self, entry: Entry) -> Result<(), AuditError> {
+        let entry = entry.subject(&self.subject).effective(&self.effective_sha256);
+        self.audit.append(entry).map(|_| ())
     }
 
     /// Records something that has happened. The log writes a record that it cannot write now before the next one, and
     /// refuses to begin anything else until then, so an error needs no handling here.
     fn record(&self, event: Event, fill: impl FnOnce(Entry) -> Entry) {
-        let _ = self.append(event, fill);
+        self.record_entry(fill(Entry::new(event)));
+    }
+
+    pub(crate) fn record_entry(&self, entry: Entry) {
+        let _ = self.append_entry(entry);
     }
 
     /// Checks that a request may be sent. The first request of a call to an origin is recorded before it is sent.
@@ -99,28 +107,44 @@ impl ComponentAudit {
         });
     }
 
-    pub(crate) fn edited(&self, applied: &Applied) {
-        let edit = |path: &str, before: Option<&str>, after: Option<&str>| {
-            self.record(Event::Edit, |entry| {
-                let entry = entry.decision(Decision::Allow).reason(applied.op).object(path);
-                entry.digest("before", before).digest("after", after)
-            });
-        };
-        let (before, after) = (applied.sha256_before.as_deref(), applied.sha256_after.as_deref());
-        match &applied.to {
-            None => edit(&applied.path, before, after),
-            Some(to) => {
-                edit(&applied.path, before, None);
-                edit(to, None, after);
-            }
-        }
-    }
-
-    pub(crate) fn edit_refused(&self, path: &str, op: &str, reason: &str) {
+    /// Records a refused edit, and the files that it changed and could not roll back.
+    pub(crate) fn edit_refused(&self, path: &str, op: &str, reason: &str, left: &[NotRolledBack]) {
         self.record(Event::EditRefused, |entry| {
             entry.decision(Decision::Deny).reason(reason).object(path).names([op])
         });
+        not_taken_back(left).for_each(|entry| self.record_entry(entry));
     }
+}
+
+/// Returns the audit entry and the event of each file that a change touched. A move has one pair for each of its two
+/// names.
+pub fn edits(applied: &Applied) -> Vec<(Entry, EventKind)> {
+    let edit = |path: &str, version: u64, before: Option<&str>, after: Option<&str>| {
+        let entry = Entry::new(Event::Edit).decision(Decision::Allow).reason(applied.op);
+        let event = EventKind::Edit {
+            path: path.to_owned(),
+            op: applied.op.to_owned(),
+            version,
+            sha256_before: before.map(str::to_owned),
+            sha256_after: after.map(str::to_owned),
+        };
+        (entry.object(path).digest("before", before).digest("after", after), event)
+    };
+    let version = applied.version.as_ref().map_or(0, |version| version.number);
+    let (before, after) = (applied.sha256_before.as_deref(), applied.sha256_after.as_deref());
+    match &applied.to {
+        None => vec![edit(&applied.path, version, before, after)],
+        Some(to) => vec![edit(&applied.path, 0, before, None), edit(to, version, None, after)],
+    }
+}
+
+/// Returns an audit entry for each file that still holds bytes of an edit that failed and could not be rolled back.
+pub fn not_taken_back(left: &[NotRolledBack]) -> impl Iterator<Item = Entry> {
+    let entry = |left: &NotRolledBack| {
+        let entry = Entry::new(Event::Edit).decision(Decision::Allow).reason("not_taken_back");
+        entry.object(&left.path)
+    };
+    left.iter().filter(|left| left.state.is_ours()).map(entry)
 }
 
 /// Records a component that was not loaded.

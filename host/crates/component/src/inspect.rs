@@ -147,8 +147,8 @@ impl Inspection {
     ///
     /// # Errors
     ///
-    /// [`AdmissionError::Newer`] or [`AdmissionError::OtherMajor`] for the first export of a version that this program
-    /// does not have.
+    /// [`AdmissionError::Newer`], [`AdmissionError::OtherMajor`] or [`AdmissionError::UnknownImport`] for the first export
+    /// of a version or a package that this program does not have.
     pub fn exports_fit(&self) -> Result<(), AdmissionError> {
         self.exports.iter().try_for_each(|name| check_version(name))
     }

@@ -62,6 +62,7 @@ pub use admission::{
     Access, AdmissionError, Admitted, MissingGrant, Need, Parties, Party, PartyAnswer, effective,
     usual,
 };
+pub use audit::{edits, not_taken_back};
 pub use bounds::{MAX_WASM, Set};
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use call::{HostContext, ScoutQuestion, ToolOutcome};

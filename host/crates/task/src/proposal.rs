@@ -13,14 +13,14 @@ use crate::queue::{OwnedTask, TaskContext};
 use crate::run::{Mode, RunArgs};
 use crate::status::Lookup;
 use act_agent::editor::Draft;
-use act_audit::{Decision, Entry, Event};
+use act_audit::Entry;
 use act_core::event::{EventKind, Events, Patch, ProposedChange};
 use act_core::secret::Secrets;
 use act_core::{Failure, fail_point};
 use act_records::store::{ProposalRecord, ProposalState};
 use act_workspace::{
-    Applied, Blob, EditError, NotRolledBack, Overlay, ProposedFile, ProposedFileState, RepoWriter,
-    digest, is_repo_path, patch, prefix_in_git,
+    Blob, EditError, NotRolledBack, Overlay, ProposedFile, ProposedFileState, RepoWriter, digest,
+    is_repo_path, patch, prefix_in_git,
 };
 
 /// The arguments of `act apply`.
@@ -103,9 +103,9 @@ pub(super) fn carry_out(
             if let Err(error) = stored {
                 events.warn(format!("cannot record that the proposal was applied: {error}"));
             }
-            for applied in &applied {
-                audited(owned_task, applied);
-                events.emit(edit(applied));
+            for (entry, event) in applied.iter().flat_map(act_component::edits) {
+                record_edit(owned_task, entry);
+                events.emit(event);
             }
             Ok(())
         }
@@ -114,7 +114,8 @@ pub(super) fn carry_out(
             context.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
             let refusal = refusal(&error);
             if let EditError::RollbackFailed { left, .. } = &error {
-                left.iter().for_each(|left| not_taken_back(owned_task, left));
+                act_component::not_taken_back(left)
+                    .for_each(|entry| record_edit(owned_task, entry));
                 events.emit(EventKind::Diagnosis { text: refusal.message.clone() });
                 // A cancelled task shows no refusal, so this is the only message.
                 if stopped() {
@@ -196,28 +197,9 @@ fn refusal(error: &EditError) -> Failure {
 }
 
 /// Records one edit. A record that cannot be written now is written before the next action.
-fn audited(owned_task: &OwnedTask, applied: &Applied) {
-    let Some(audit) = owned_task.audit() else { return };
-    let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason(applied.op);
-    let (before, after) = (applied.sha256_before.as_deref(), applied.sha256_after.as_deref());
-    let edit = edit.object(&applied.path).digest("before", before).digest("after", after);
-    let _ = audit.append(edit);
-}
-
-/// Records an edit that stays although the others were undone.
-fn not_taken_back(owned_task: &OwnedTask, left: &NotRolledBack) {
-    let Some(audit) = owned_task.audit().filter(|_| left.state.is_ours()) else { return };
-    let edit = Entry::new(Event::Edit).decision(Decision::Allow).reason("not_taken_back");
-    let _ = audit.append(edit.object(&left.path));
-}
-
-fn edit(applied: &Applied) -> EventKind {
-    EventKind::Edit {
-        path: applied.path.clone(),
-        op: applied.op.to_owned(),
-        version: applied.version.as_ref().map_or(0, |version| version.number),
-        sha256_before: applied.sha256_before.clone(),
-        sha256_after: applied.sha256_after.clone(),
+fn record_edit(owned_task: &OwnedTask, entry: Entry) {
+    if let Some(audit) = owned_task.audit() {
+        let _ = audit.append(entry);
     }
 }
 

@@ -8,7 +8,7 @@ use super::git::WorkTree;
 use super::reading::{ReadError, Slice, read};
 use super::view::{Kind, Profile, RepoView, ViewError};
 
-/// Why a name is not in view. The audit log records the word.
+/// Why a name is not in view. Messages to the user contain the word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rule {
     Secret,
@@ -25,7 +25,7 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// Returns the word for the audit log.
+    /// Returns the word for messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Secret => "secret",

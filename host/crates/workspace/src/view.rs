@@ -99,7 +99,8 @@ pub struct DirPart {
 pub enum ViewError {
     #[error("nothing there")]
     NotFound,
-    /// A component gets the same answer as for a missing file, and the audit log gets the rule.
+    /// A component gets the same answer as for a missing file. The audit log records that the access was denied, without
+    /// the rule.
     #[error("{path} is not in view ({})", rule.word())]
     Excluded { path: String, rule: Rule },
     #[error("{path}: {why}")]

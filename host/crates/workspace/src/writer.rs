@@ -515,10 +515,15 @@ impl RepoWriter {
 
     /// Reads the text of a file that the task is about to change for the first time.
     fn content_before(&self, path: &RepoPath, expect: Option<&str>) -> Content {
-        let Some(expect) = expect else { return Content::Nothing };
-        if self.contents().files.contains_key(path.as_str()) {
+        if expect.is_some() && self.contents().files.contains_key(path.as_str()) {
             return Content::Unknown;
         }
+        self.content(path, expect)
+    }
+
+    /// Reads the text of a file that has this digest; no file has none.
+    fn content(&self, path: &RepoPath, expect: Option<&str>) -> Content {
+        let Some(expect) = expect else { return Content::Nothing };
         let (dir, name) = path.split();
         let dir = directory(&self.root, dir, path).ok().flatten();
         let bytes = dir.and_then(|dir| transaction::bytes(dir, name, MAX_TEXT));
@@ -542,7 +547,7 @@ impl RepoWriter {
         if self.changes().len() + named().flatten().count() > MAX_TASK_FILES {
             return Err(EditError::Budget("files"));
         }
-        match &self.overlay {
+        let made = match &self.overlay {
             Some(overlay) => overlay.apply(&self.root, &checked),
             None => {
                 for dir in named().flatten().map(|path| path.split().0) {
@@ -552,8 +557,13 @@ impl RepoWriter {
                 }
                 Transaction::new(&self.root, self.exchange, MAX_SEEN, stopped).make(&checked)
             }
+        };
+        if let Err(error) = made {
+            if let EditError::RollbackFailed { left, .. } = &error {
+                left.iter().for_each(|left| self.record_left(&checked, left));
+            }
+            return Err(self.with_current_version(error));
         }
-        .map_err(|error| self.with_current_version(error))?;
         spent.bytes += bytes;
         Ok(self.record(checked))
     }
@@ -580,6 +590,22 @@ impl RepoWriter {
         made.into_iter().map(|change| self.record_one(&mut changed, change)).collect()
     }
 
+    /// Records a file that could not be rolled back as changed by this task, with the content that it has now.
+    fn record_left(&self, checked: &[Checked], left: &NotRolledBack) {
+        let Ok(path) = RepoPath::parse(&left.path) else { return };
+        // The new name of a moved file is the path of no change. No file had this name before.
+        let change = checked.iter().find(|change| change.path == path);
+        let before = change.and_then(|change| change.expect.clone());
+        let now = match self.file_state(&path) {
+            Ok(FileState::File { digest, .. }) => Some(digest),
+            _ => None,
+        };
+        let content_before = change.map_or(Content::Nothing, |change| change.before.clone());
+        let content_now = self.content(&path, now.as_deref());
+        self.contents().set(path.as_str(), content_before, content_now);
+        set_changed(&mut self.changes(), path.as_str(), before, now);
+    }
+
     fn record_one(&self, changed: &mut BTreeMap<String, ChangedFile>, change: Checked) -> Applied {
         let before = change.expect;
         let after = match change.op {
@@ -589,26 +615,16 @@ impl RepoWriter {
         };
         let path = change.path.to_string();
         let mut guarded = is_guarded(&path);
-        let mut set = |path: &str, before: Option<String>, now: Option<String>| {
-            let guarded = is_guarded(path);
-            let fresh = || ChangedFile {
-                path: path.into(),
-                sha256_before: before,
-                sha256_now: None,
-                guarded,
-            };
-            changed.entry(path.to_owned()).or_insert_with(fresh).sha256_now = now;
-        };
         let to = change.to.map(|to| to.to_string());
         let version = match (&to, &after) {
             (Some(to), Some(after)) => {
                 guarded |= is_guarded(to);
-                set(&path, before.clone(), None);
-                set(to, None, Some(after.clone()));
+                set_changed(changed, &path, before.clone(), None);
+                set_changed(changed, to, None, Some(after.clone()));
                 Some(self.versions.written(to, after))
             }
             (_, after) => {
-                set(&path, before.clone(), after.clone());
+                set_changed(changed, &path, before.clone(), after.clone());
                 after.as_ref().map(|after| self.versions.written(&path, after))
             }
         };
@@ -669,6 +685,22 @@ impl RepoWriter {
     fn contents(&self) -> MutexGuard<'_, ContentChanges> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Sets the digest that a changed file has now. `before` is used only if the task has not changed the file yet.
+fn set_changed(
+    changed: &mut BTreeMap<String, ChangedFile>,
+    path: &str,
+    before: Option<String>,
+    now: Option<String>,
+) {
+    let fresh = || ChangedFile {
+        path: path.to_owned(),
+        sha256_before: before,
+        sha256_now: None,
+        guarded: is_guarded(path),
+    };
+    changed.entry(path.to_owned()).or_insert_with(fresh).sha256_now = now;
 }
 
 /// The content of a file, to be shown to people and never to be written.

@@ -190,7 +190,9 @@ fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
         ("wasi:io/streams@0.2.99", "ok"),
         ("wasi:io/streams@0.3.0", "interface_foreign"),
         ("evil:shell/run@7.0.0", "ok"),
-        ("agentcommand:shell/run@7.0.0", "ok"),
+        ("agentcommand:shell/run@7.0.0", "import_unknown"),
+        ("agentcommand:shell/run@1.0.0", "import_unknown"),
+        ("agentcommand:shell/run", "import_unknown"),
     ] {
         assert_eq!(judged(name), says, "{name}");
     }

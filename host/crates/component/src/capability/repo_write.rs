@@ -5,6 +5,7 @@
 use wasmtime::component::{HasSelf, Linker};
 
 use super::{Access, Capability, Grant, Import, Metered, NoCeiling, version};
+use crate::audit::{self, ComponentAudit};
 use crate::bindings::edit::{self, EditError, Host, Operation};
 use crate::bindings::refusal_text;
 use crate::bindings::types::{self, Refusal};
@@ -13,7 +14,7 @@ use crate::failure::Ended;
 use crate::limits::Limits;
 use crate::meter::{Count, Meter};
 use act_core::event::EventKind;
-use act_workspace::{Applied, Change, Version};
+use act_workspace::{Applied, Change, RepoWriter, Version};
 use edit_protocol::Reason;
 
 /// Most refusals that one call may report. A tool call is one edit, so a tool needs few.
@@ -140,51 +141,22 @@ impl CallContext {
         };
         // The writer checks again immediately before it changes a file.
         let stop = self.stop.clone();
-        let outcome = match self.check_paths(changes) {
-            Some(error) => Err(error),
-            None => writer.apply(changes, &|| stop.is_cancelled()),
-        };
+        let audit = self.audit.as_deref();
+        let outcome = apply(&self.grant, audit, &writer, changes, &|| stop.is_cancelled());
         match &outcome {
             Err(act_workspace::EditError::Stopped) => return Err(Ended::Stopped),
             Ok(applied) => {
                 self.meters.repo_write.add(applied.len());
-                applied.iter().for_each(|applied| self.record(applied));
+                applied.iter().flat_map(audit::edits).for_each(|(entry, event)| {
+                    if let Some(audit) = &self.audit {
+                        audit.record_entry(entry);
+                    }
+                    self.emit(event);
+                });
             }
             Err(error) => self.record_refused(changes, error),
         }
         Ok(Some(outcome))
-    }
-
-    /// The refusal of the first path that the grant does not cover. It is checked before the file system, so that the
-    /// answer does not reveal whether a file exists.
-    fn check_paths(&self, changes: &[Change]) -> Option<act_workspace::EditError> {
-        let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
-        let mut named = changes.iter().flat_map(Change::names);
-        let path = named.find(|path| !self.grant.may_write(&plain(path)))?;
-        Some(act_workspace::EditError::Forbidden {
-            path: path.to_owned(),
-            reason: Reason::Boundary,
-        })
-    }
-
-    /// Records a change and emits an event for it. A move has a record for each of its two names.
-    fn record(&self, applied: &Applied) {
-        if let Some(audit) = &self.audit {
-            audit.edited(applied);
-        }
-        let (before, after) = (applied.sha256_before.clone(), applied.sha256_after.clone());
-        let version = applied.version.as_ref().map_or(0, |version| version.number);
-        let edit = |path: &String, version, sha256_before, sha256_after| {
-            let (path, op) = (path.clone(), applied.op.to_owned());
-            self.emit(EventKind::Edit { path, op, version, sha256_before, sha256_after });
-        };
-        match &applied.to {
-            None => edit(&applied.path, version, before, after),
-            Some(to) => {
-                edit(&applied.path, 0, before, None);
-                edit(to, version, None, after);
-            }
-        }
     }
 
     /// Counts and records an edit that the component refused by itself. The component decides what it reports, so the
@@ -198,7 +170,7 @@ impl CallContext {
         writer.refuse(reason);
         let path = &path[..path.floor_char_boundary(REPORTED_PATH.min(path.len()))];
         if let Some(audit) = &self.audit {
-            audit.edit_refused(path, op, reason.word());
+            audit.edit_refused(path, op, reason.word(), &[]);
         }
         self.emit(EventKind::EditRefused {
             path: path.to_owned(),
@@ -214,7 +186,11 @@ impl CallContext {
         let reason = error.word().unwrap_or("failed");
         let op = change.map_or("none", Change::op);
         if let Some(audit) = &self.audit {
-            audit.edit_refused(named, op, reason);
+            let left = match error {
+                act_workspace::EditError::RollbackFailed { left, .. } => left.as_slice(),
+                _ => &[],
+            };
+            audit.edit_refused(named, op, reason, left);
         }
         if matches!(reason, "protected" | "guarded" | "boundary" | "excluded" | "outside_repo") {
             self.deny(Capability::RepoWrite, named);
@@ -225,6 +201,31 @@ impl CallContext {
             reason: reason.to_owned(),
         });
     }
+}
+
+/// Makes changes if the grant covers every path and the audit log can record them. The paths are checked before the file
+/// system is touched, so that the answer does not reveal whether a file exists.
+fn apply(
+    grant: &Grant,
+    audit: Option<&ComponentAudit>,
+    writer: &RepoWriter,
+    changes: &[Change],
+    stopped: &dyn Fn() -> bool,
+) -> Result<Vec<Applied>, act_workspace::EditError> {
+    let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
+    let mut named = changes.iter().flat_map(Change::names);
+    if let Some(path) = named.find(|path| !grant.may_write(&plain(path))) {
+        let reason = Reason::Boundary;
+        writer.refuse(reason);
+        return Err(act_workspace::EditError::Forbidden { path: path.to_owned(), reason });
+    }
+    if let (Some(audit), Some(change)) = (audit, changes.first()) {
+        audit.ready().map_err(|error| act_workspace::EditError::Failed {
+            path: change.path().to_owned(),
+            why: error.to_string(),
+        })?;
+    }
+    writer.apply(changes, stopped)
 }
 
 fn path_of(error: &act_workspace::EditError) -> Option<&str> {
@@ -283,5 +284,122 @@ fn refusal(error: act_workspace::EditError) -> EditError {
         Error::RollbackFailed { .. } | Error::Stopped | Error::Failed { .. } => {
             EditError::Refused(Refusal::Failed(text))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::capability::RepoRead;
+    use act_audit::{
+        Audit, AuditReader, CheckpointError, CheckpointStore, Entry, Event, Head, Item, NAME,
+        Record, Restart, Subject,
+    };
+    use act_workspace::{LeftState, NotRolledBack, WriteRules};
+
+    /// A checkpoint store that stores nothing.
+    struct Forgetful;
+
+    impl CheckpointStore for Forgetful {
+        fn head(&self) -> Result<Option<Head>, CheckpointError> {
+            Ok(None)
+        }
+
+        fn keep(&self, _: &Head) -> Result<(), CheckpointError> {
+            Ok(())
+        }
+
+        fn restarted(&self, _: &Head, _: &str) -> Result<(), CheckpointError> {
+            Ok(())
+        }
+
+        fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> {
+            Ok(BTreeMap::new())
+        }
+
+        fn grants(&self) -> Result<Option<String>, CheckpointError> {
+            Ok(None)
+        }
+
+        fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> {
+            Ok(())
+        }
+    }
+
+    fn audit(state: &Path) -> Arc<ComponentAudit> {
+        let dir = act_fs::Dir::open(state).unwrap();
+        let audit = Audit::new(dir, state, Arc::new(Forgetful), Default::default());
+        let subject = Subject { name: "guest".into(), sha256: "aa".into(), world: None };
+        ComponentAudit::loaded(&audit, subject, &Grant::builtin_tool()).unwrap()
+    }
+
+    fn records(state: &Path) -> Vec<Record> {
+        let dir = act_fs::Dir::open(state).unwrap();
+        let mut reader = AuditReader::open(&dir, state).unwrap();
+        let mut records = vec![];
+        while let Some(item) = reader.next_item().unwrap() {
+            let Item::Record(record) = item else { panic!() };
+            records.push(*record);
+        }
+        records
+    }
+
+    fn create(path: &str) -> Change {
+        Change::Create { path: path.to_owned(), bytes: b"x".to_vec() }
+    }
+
+    // EDITOR-14
+    #[test]
+    fn an_edit_beyond_the_grant_is_counted_as_refused() {
+        let repository = tempfile::tempdir().unwrap();
+        let writer = RepoWriter::open(repository.path(), WriteRules::default()).unwrap();
+        let paths = ["src".parse().unwrap()].into_iter().collect();
+        let read = Some(RepoRead { paths, ..RepoRead::default() });
+        let grant = Grant { repo_read: read, ..Grant::builtin_tool() };
+        let edit = |path| apply(&grant, None, &writer, &[create(path)], &|| false);
+        assert_eq!(edit("docs/a").unwrap_err().word(), Some("boundary"));
+        assert_eq!(writer.refused().into_iter().collect::<Vec<_>>(), [("boundary", 1)]);
+        assert!(edit("src/a").is_ok());
+        assert_eq!(writer.refused().len(), 1);
+    }
+
+    // AUDIT-5
+    #[test]
+    fn nothing_is_edited_while_records_cannot_be_written() {
+        let (repository, state) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let writer = RepoWriter::open(repository.path(), WriteRules::default()).unwrap();
+        let audit = audit(state.path());
+        let edit =
+            |path| apply(&Grant::builtin_tool(), Some(&audit), &writer, &[create(path)], &|| false);
+        assert!(edit("a").is_ok());
+        std::fs::remove_file(state.path().join(NAME)).unwrap();
+        std::fs::create_dir(state.path().join(NAME)).unwrap();
+        audit.record_entry(Entry::new(Event::Edit));
+        let refused = edit("b").unwrap_err();
+        assert!(matches!(&refused, act_workspace::EditError::Failed { path, .. } if path == "b"));
+        assert!(!repository.path().join("b").exists());
+    }
+
+    // WORKSPACE-56
+    #[test]
+    fn a_file_that_a_failed_edit_left_changed_has_a_record() {
+        let state = tempfile::tempdir().unwrap();
+        let left = |path: &str, state| NotRolledBack { path: path.to_owned(), state };
+        let left = [left("a", LeftState::Changed), left("gone", LeftState::Nothing)];
+        audit(state.path()).edit_refused("z", "replace", "version_mismatch", &left);
+        let said: Vec<_> = records(state.path())
+            .into_iter()
+            .map(|one| (one.event, one.object.unwrap_or_default(), one.reason.unwrap_or_default()))
+            .collect();
+        let expected = [
+            ("component_loaded", "", ""),
+            ("edit_refused", "z", "version_mismatch"),
+            ("edit", "a", "not_taken_back"),
+        ];
+        assert_eq!(said, expected.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
     }
 }

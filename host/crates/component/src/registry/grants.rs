@@ -633,6 +633,28 @@ mod tests {
         assert!(narrowed("[component.narrowed.limits]\nmemory_bytes = 4294967296").is_ok());
     }
 
+    // CAPABILITY-46
+    #[test]
+    fn every_number_of_narrowed_is_checked_by_its_name() {
+        let everything = serde_json::to_value(Grant::everything()).unwrap();
+        let mut numbers = 0;
+        for (part, fields) in everything.as_object().unwrap() {
+            for (field, _) in
+                fields.as_object().into_iter().flatten().filter(|(_, value)| value.is_number())
+            {
+                // One of them is above the maximum and fits into the type of the field.
+                let is_refused = [u64::from(u32::MAX), 9_007_199_254_740_992].map(|number| {
+                    let table = format!("[component.narrowed.\"{part}\"]\n{field} = {number}");
+                    let says = format!("`narrowed.{part}.{field}`: {number} is more");
+                    narrowed(&table).is_err_and(|refused| refused.contains(&says))
+                });
+                assert!(is_refused.contains(&true), "{part}.{field}");
+                numbers += 1;
+            }
+        }
+        assert_eq!(numbers, 18, "{everything:#}");
+    }
+
     // CAPABILITY-44
     #[test]
     fn a_number_that_is_missing_from_a_table_of_narrowed_has_the_value_of_a_grant() {

@@ -147,12 +147,21 @@ fn what_somebody_changed_meanwhile_stays_and_every_such_file_is_named() {
                 }
                 false
             };
-            let error = open(&fixture).apply_proposal(&files, &meanwhile).unwrap_err();
+            let writer = open(&fixture);
+            let error = writer.apply_proposal(&files, &meanwhile).unwrap_err();
             assert_eq!(error.word(), Some("version_mismatch"));
             let text = error.to_string();
             let EditError::RollbackFailed { why, left } = error else { panic!("{error}") };
             assert!(matches!(*why, EditError::Conflict { ref path, .. } if path == "z"), "{why}");
             assert_eq!(left, expected);
+            // The task lists what it left, with the content of now.
+            let changed: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
+            let mut named: Vec<_> = expected.iter().map(|left| left.path.clone()).collect();
+            named.sort();
+            assert_eq!(changed, named);
+            let now = if named.len() == 3 { Some("A\nmine\n") } else { None };
+            assert_eq!(writer.text("a").now.text(), now);
+            assert_eq!(writer.text("a").before.text(), Some("old\n"));
             left.iter().for_each(|left| assert!(text.contains(&left.path), "{text}"));
             assert_eq!((fixture.text("m"), fixture.text("z")), ("old\n".into(), "theirs\n".into()));
             match expected.len() {
