@@ -19,7 +19,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use act_component::{
-    ComponentHost, Grant, HostContext, ScoutComponent, ScoutQuestion, custom_section,
+    ComponentHost, Grant, ScoutComponent, ScoutQuestion, Services, custom_section,
 };
 use act_core::event::Events;
 use act_workspace::{Profile, RepoView};
@@ -90,16 +90,9 @@ fn question(text: &str) -> ScoutQuestion {
     ScoutQuestion { text: text.to_owned(), ..ScoutQuestion::default() }
 }
 
-fn services(view: Option<&RepoView>) -> HostContext {
+fn services(view: Option<&RepoView>) -> Services {
     let events = Events::silent();
-    HostContext {
-        view: view.cloned(),
-        versions: None,
-        writer: None,
-        model: None,
-        attempt: 1,
-        events,
-    }
+    Services { view: view.cloned(), versions: None, writer: None, model: None, attempt: 1, events }
 }
 
 fn runtime() -> tokio::runtime::Runtime {

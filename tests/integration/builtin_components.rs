@@ -8,7 +8,7 @@ use act_agent::scout::facts_b::FactsB;
 use act_agent::scout::report_a::ReportA;
 use act_agent::scout::{ground_a, ground_facts_b};
 use act_component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
-use act_component::{Grant, HostContext, Kind, Loaded, ScoutQuestion, ToolComponent};
+use act_component::{Grant, Kind, Loaded, ScoutQuestion, Services, ToolComponent};
 use act_core::event::{EventKind, Events};
 use act_model::{Model, ModelUsage};
 use act_workspace::{Profile, RepoView, RepoWriter, WriteRules};
@@ -60,7 +60,7 @@ impl Hands {
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let services = HostContext {
+        let services = Services {
             view: Some(self.writer.view().clone()),
             versions: Some(self.writer.versions().clone()),
             writer: Some(Arc::clone(&self.writer)),
@@ -201,7 +201,7 @@ async fn scout_b_reports_on_facts_alone_without_a_model() {
     let shop = shop();
     let view = RepoView::open(shop.path(), Profile::Scout).unwrap();
     let question = ScoutQuestion { facts_only: true, ..ScoutQuestion::default() };
-    let services = HostContext { view: Some(view), ..nothing() };
+    let services = Services { view: Some(view), ..nothing() };
     let never = CancellationToken::new();
     let scout = load(SCOUT_B, Grant::builtin_scout()).into_scout().unwrap();
     let raw = scout.ask(question.clone(), services.clone(), PLENTY, &never).await.unwrap();
@@ -256,7 +256,7 @@ async fn scout_b_survives_every_manifest_and_says_which_it_cannot_read() {
         facts_only: true,
         ..ScoutQuestion::default()
     };
-    let services = HostContext { view: Some(view), ..nothing() };
+    let services = Services { view: Some(view), ..nothing() };
     let scout = load(SCOUT_B, Grant::builtin_scout()).into_scout().unwrap();
     let never = CancellationToken::new();
     let raw = scout.ask(question, services, PLENTY, &never).await.unwrap();
@@ -281,7 +281,7 @@ async fn scout_a_turns_the_models_judgement_into_a_grounded_report() {
     let (model, mut told) = Scripted::new(vec![say("I would start with price.py."), say(report)]);
     let lent: Arc<dyn Model> = model;
     let services =
-        HostContext { view: Some(view), model: Some((lent, "scout-a".to_owned())), ..nothing() };
+        Services { view: Some(view), model: Some((lent, "scout-a".to_owned())), ..nothing() };
     let question = ScoutQuestion { text: "Round total()".to_owned(), ..ScoutQuestion::default() };
     let never = CancellationToken::new();
     let scout = load(SCOUT_A, Grant::builtin_scout()).into_scout().unwrap();

@@ -6,8 +6,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use act_component::{
-    ComponentFailure, ComponentHost, Grant, HostContext, Http, Outbound, ScoutComponent,
-    ScoutQuestion, custom_section,
+    ComponentFailure, ComponentHost, Grant, Http, Outbound, ScoutComponent, ScoutQuestion,
+    Services, custom_section,
 };
 use act_core::event::Events;
 use serde_json::{Value, json};
@@ -140,7 +140,7 @@ fn asking(bytes: usize, requests: &[(&str, &str)]) -> ScoutQuestion {
 }
 
 async fn ask(caller: &ScoutComponent, question: ScoutQuestion, heard: &Heard) -> Value {
-    let services = HostContext { events: heard.events(), ..nothing() };
+    let services = Services { events: heard.events(), ..nothing() };
     let never = CancellationToken::new();
     let report = caller.ask(question, services, PLENTY, &never).await.unwrap();
     serde_json::from_str(&report).unwrap()
@@ -353,7 +353,7 @@ async fn the_first_use_of_an_origin_is_on_record_before_it_is_connected_to() {
     recorded.break_it();
     let sent = server.asked().len();
     let heard = Heard::default();
-    let services = HostContext { events: heard.events(), ..nothing() };
+    let services = Services { events: heard.events(), ..nothing() };
     let never = CancellationToken::new();
     let ended = caller.ask(asking(0, &[("GET", &one)]), services, PLENTY, &never).await;
     assert!(matches!(ended, Err(ComponentFailure::Unrecorded(_))), "{ended:?}");

@@ -4,8 +4,8 @@
 use std::fs;
 
 use act_component::{
-    AdmissionError, ComponentHost, Grant, HostContext, Kind, LoadError, NotAComponent,
-    ScoutQuestion, builtin, custom_section,
+    AdmissionError, ComponentHost, Grant, Kind, LoadError, NotAComponent, ScoutQuestion, Services,
+    builtin, custom_section,
 };
 use act_core::event::{EventKind, Events};
 use act_workspace::{RepoWriter, WriteRules};
@@ -217,7 +217,7 @@ impl Tools {
     }
 
     async fn call(&self, tool: &str, arguments: Value) -> Value {
-        let services = HostContext {
+        let services = Services {
             view: Some(self.writer.view().clone()),
             versions: Some(self.writer.versions().clone()),
             writer: Some(self.writer.clone()),

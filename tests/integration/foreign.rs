@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act_component::{
-    AdmissionError, ComponentFailure, Grant, GuestFailure, HostContext, Limit, Limits, LoadError,
-    RepoRead, ToolComponent, ToolOutcome, custom_section,
+    AdmissionError, ComponentFailure, Grant, GuestFailure, Limit, Limits, LoadError, RepoRead,
+    Services, ToolComponent, ToolOutcome, custom_section,
 };
 use act_core::event::{EventKind, Events};
 use act_workspace::{Overlay, RepoWriter, WriteRules};
@@ -42,18 +42,13 @@ async fn outcome(
     component: &ToolComponent,
     tool: &str,
     arguments: &Value,
-    services: HostContext,
+    services: Services,
 ) -> Result<ToolOutcome, ComponentFailure> {
     let never = CancellationToken::new();
     component.call(tool, &arguments.to_string(), services, PLENTY, &never).await
 }
 
-async fn answer(
-    component: &ToolComponent,
-    tool: &str,
-    arguments: Value,
-    with: HostContext,
-) -> Value {
+async fn answer(component: &ToolComponent, tool: &str, arguments: Value, with: Services) -> Value {
     let outcome = outcome(component, tool, &arguments, with).await.unwrap();
     let answer: Value = serde_json::from_str(&outcome.text).unwrap();
     assert_eq!(answer["ok"] == json!(false), outcome.is_error, "{answer}");

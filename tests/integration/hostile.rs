@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use act_component::{
-    ComponentFailure, ComponentHost, Grant, HostContext, LoadError, Loaded, ScoutComponent,
+    ComponentFailure, ComponentHost, Grant, LoadError, Loaded, ScoutComponent, Services,
     ToolComponent,
 };
 use act_component::{ScoutQuestion, custom_section};
@@ -71,8 +71,8 @@ pub(crate) fn load_tool_with(grant: Grant) -> ToolComponent {
 }
 
 /// The services that the Editor gives to its tools.
-pub(crate) fn editing(writer: &Arc<RepoWriter>, events: Events) -> HostContext {
-    HostContext {
+pub(crate) fn editing(writer: &Arc<RepoWriter>, events: Events) -> Services {
+    Services {
         view: Some(writer.view().clone()),
         versions: Some(writer.versions().clone()),
         writer: Some(Arc::clone(writer)),
@@ -86,7 +86,7 @@ pub(crate) async fn attack_as_tool(
     tool: &ToolComponent,
     attack: &str,
     arguments: &[&str],
-    services: HostContext,
+    services: Services,
 ) -> Value {
     let never = CancellationToken::new();
     let arguments = json!(arguments).to_string();
@@ -95,8 +95,8 @@ pub(crate) async fn attack_as_tool(
 }
 
 /// A context that lends nothing.
-pub(crate) fn nothing() -> HostContext {
-    HostContext {
+pub(crate) fn nothing() -> Services {
+    Services {
         view: None,
         versions: None,
         writer: None,
@@ -106,13 +106,13 @@ pub(crate) fn nothing() -> HostContext {
     }
 }
 
-pub(crate) fn reading(view: &RepoView) -> HostContext {
-    HostContext { view: Some(view.clone()), ..nothing() }
+pub(crate) fn reading(view: &RepoView) -> Services {
+    Services { view: Some(view.clone()), ..nothing() }
 }
 
-pub(crate) fn talking(model: &Arc<Scripted>) -> HostContext {
+pub(crate) fn talking(model: &Arc<Scripted>) -> Services {
     let model: Arc<dyn Model> = Arc::<Scripted>::clone(model);
-    HostContext { model: Some((model, "hostile".to_owned())), ..nothing() }
+    Services { model: Some((model, "hostile".to_owned())), ..nothing() }
 }
 
 pub(crate) fn question(attack: &str, arguments: &[&str]) -> ScoutQuestion {
@@ -125,7 +125,7 @@ pub(crate) async fn attack(
     component: &ScoutComponent,
     attack: &str,
     arguments: &[&str],
-    services: HostContext,
+    services: Services,
 ) -> Result<Value, ComponentFailure> {
     let never = CancellationToken::new();
     let report = component.ask(question(attack, arguments), services, PLENTY, &never).await?;

@@ -7,7 +7,7 @@ use std::path::Path;
 use act_agent::scout::check_facts;
 use act_agent::scout::facts_a::FactsA;
 use act_component::builtin::SCOUT_A;
-use act_component::{ComponentHost, Grant, HostContext, ScoutQuestion};
+use act_component::{ComponentHost, Grant, ScoutQuestion, Services};
 use act_core::event::Events;
 use act_workspace::{Profile, RepoView};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ async fn raw(host: &ComponentHost, root: &Path, question: &str) -> String {
     let view = RepoView::open(root, Profile::Scout).unwrap();
     let asked =
         ScoutQuestion { text: question.to_owned(), facts_only: true, ..ScoutQuestion::default() };
-    let services = HostContext { view: Some(view.clone()), ..nothing() };
+    let services = Services { view: Some(view.clone()), ..nothing() };
     let scout = host
         .load(SCOUT_A.bytes, Grant::builtin_scout(), &Events::silent())
         .unwrap()

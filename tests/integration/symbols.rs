@@ -5,7 +5,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use act_component::{Grant, HostContext, RepoRead};
+use act_component::{Grant, RepoRead, Services};
 use act_workspace::{Profile, RepoView};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -22,7 +22,7 @@ fn view(root: &Path) -> RepoView {
     RepoView::open(root, Profile::Scout).unwrap()
 }
 
-async fn outlines(grant: Grant, services: HostContext, paths: &[&str]) -> Vec<String> {
+async fn outlines(grant: Grant, services: Services, paths: &[&str]) -> Vec<String> {
     let answer = attack(&load(grant), "symbols", paths, services).await.unwrap();
     let words = ["c", "cpp", "go", "java", "javascript", "python", "rust", "typescript"];
     assert_eq!(answer["languages"], json!(words));
@@ -46,7 +46,7 @@ async fn what_is_hidden_has_no_outline_and_asking_is_a_denial() {
     symlink("credentials.py", root.join("secret-link.py")).unwrap();
     symlink(&outside, root.join("out-link.py")).unwrap();
     let heard = Heard::default();
-    let services = HostContext { events: heard.events(), ..reading(&view(&root)) };
+    let services = Services { events: heard.events(), ..reading(&view(&root)) };
     let paths = [
         "a.py",
         "link.py",

@@ -44,7 +44,7 @@ impl From<Refusal> for EditError {
     }
 }
 
-/// The answer of a call to the model.
+/// The answer that a call gives to the model.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Outcome {
     pub text: String,
@@ -71,7 +71,7 @@ pub enum NotRun {
     UnknownTool,
     /// Says which argument is wrong and what was expected.
     BadArguments(String),
-    /// The component could not work, through no fault of the arguments.
+    /// The component failed for a reason that is not in the arguments.
     Failed(String),
 }
 

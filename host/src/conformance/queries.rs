@@ -15,8 +15,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Checks, Options, sample};
 use act_agent::scout::OwnReport;
 use act_component::{
-    ComponentFailure, GuestFailure, HostContext, Kind, Loaded, LoadedComponent, ScoutComponent,
-    ScoutQuestion, ToolComponent, ToolOutcome,
+    ComponentFailure, GuestFailure, Kind, Loaded, LoadedComponent, ScoutComponent, ScoutQuestion,
+    Services, ToolComponent, ToolOutcome,
 };
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_model::scripted::{Script, ScriptedModel};
@@ -203,7 +203,7 @@ impl<'a, C: Deref<Target = LoadedComponent>> Session<'a, C> {
         self.ended.is_ok() && self.limits.is_ok()
     }
 
-    fn context(&self, model: Option<&Arc<ScriptedModel>>) -> HostContext {
+    fn context(&self, model: Option<&Arc<ScriptedModel>>) -> Services {
         let is_scout = self.component.manifest.kind == Kind::Scout;
         let role = self.component.manifest.name.clone();
         let view = if is_scout {
@@ -211,7 +211,7 @@ impl<'a, C: Deref<Target = LoadedComponent>> Session<'a, C> {
         } else {
             Some(self.writer.view().clone())
         };
-        HostContext {
+        Services {
             view,
             versions: Some(self.writer.versions().clone()),
             writer: (!is_scout).then(|| Arc::clone(&self.writer)),

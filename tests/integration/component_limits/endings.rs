@@ -1,6 +1,6 @@
 //! How a query ends, what is left of it for the next one, and what it may say.
 
-use act_component::{ComponentFailure, Grant, GuestFailure, HostContext};
+use act_component::{ComponentFailure, Grant, GuestFailure, Services};
 use act_core::event::EventKind;
 
 use crate::hostile::{Heard, attack, load, nothing};
@@ -41,7 +41,7 @@ async fn what_a_component_says_is_bounded_and_cannot_control_a_terminal() {
     let hostile = load(Grant::builtin_scout());
     for (waste, limit) in [("steps", 200), ("print", 1000)] {
         let heard = Heard::default();
-        let services = HostContext { events: heard.events(), ..nothing() };
+        let services = Services { events: heard.events(), ..nothing() };
         attack(&hostile, waste, &["20000"], services).await.unwrap();
         let mut bytes = 0;
         for kind in heard.kinds() {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use act_component::{ComponentFailure, Grant, GuestFailure, HostContext, Limit, Llm, RepoRead};
+use act_component::{ComponentFailure, Grant, GuestFailure, Limit, Llm, RepoRead, Services};
 use act_model::{Model, ModelError, ModelErrorKind};
 
 use super::usage;
@@ -15,7 +15,7 @@ async fn calls_and_tokens_of_the_model_are_counted() {
     let script = || (0..5).map(|_| Reply::Text("yes", usage(90, 10))).collect::<Vec<_>>();
     let answers = async |grant: Grant| {
         let (model, hear) = Scripted::new(script());
-        let services = HostContext { attempt: 2, ..talking(&model) };
+        let services = Services { attempt: 2, ..talking(&model) };
         let answers = attack(&load(grant), "chat", &["5"], services).await.unwrap();
         (answers, hear)
     };
@@ -44,7 +44,7 @@ async fn what_is_left_can_be_asked() {
     let (model, _hear) = Scripted::new(vec![]);
     let lent: Arc<dyn Model> = model;
     let services =
-        HostContext { model: Some((lent, String::new())), ..reading(&repository.views()[0]) };
+        Services { model: Some((lent, String::new())), ..reading(&repository.views()[0]) };
     let hostile = load(Grant { llm: Some(Llm { calls: 7, tokens: 70 }), ..Grant::builtin_scout() });
     let left = attack(&hostile, "remaining", &[], services).await.unwrap();
     assert_eq!((&left["model-calls"], &left["model-tokens"]), (&7.into(), &70.into()));

@@ -1,6 +1,6 @@
 //! Handles, names and bytes of the repository.
 
-use act_component::{ComponentFailure, Grant, HostContext, Limit, RepoRead};
+use act_component::{ComponentFailure, Grant, Limit, RepoRead, Services};
 
 use crate::hostile::{Heard, Repository, attack, load, reading};
 
@@ -25,7 +25,7 @@ async fn names_that_open_listings_hold_are_bounded_and_a_large_directory_is_list
     let hostile = load(Grant::builtin_scout());
     let view = &repository.views()[0];
     let heard = Heard::default();
-    let services = HostContext { events: heard.events(), ..reading(view) };
+    let services = Services { events: heard.events(), ..reading(view) };
     let listed = attack(&hostile, "listings", &["sub/many"], services).await.unwrap();
     let held = listed["held"].as_u64().unwrap();
     assert!(
@@ -48,7 +48,7 @@ async fn bytes_that_are_read_are_bounded_per_file_and_per_query() {
         ..Grant::builtin_scout()
     };
     let heard = Heard::default();
-    let services = HostContext { events: heard.events(), ..reading(view) };
+    let services = Services { events: heard.events(), ..reading(view) };
     let hostile = load(caps(u64::MAX, 250_000));
     let read = attack(&hostile, "read-until-refused", &["big"], services).await.unwrap();
     assert_eq!(read["bytes"], 200_000, "two whole files, and the third is refused: {read}");
@@ -83,7 +83,7 @@ async fn what_searches_and_outlines_give_counts_against_the_same_bytes() {
         load(Grant { repo_read: Some(read), ..Grant::builtin_scout() })
     };
     let heard = Heard::default();
-    let services = HostContext { events: heard.events(), ..reading(view) };
+    let services = Services { events: heard.events(), ..reading(view) };
     let found = attack(&caps(1 << 20, 1_000), "batch-search", &["needle"], services).await.unwrap();
     let given = found["ok"].as_array().unwrap().len();
     assert!((1..=1_000 / "needle".len()).contains(&given), "{given}");
@@ -102,7 +102,7 @@ async fn what_searches_and_outlines_give_counts_against_the_same_bytes() {
         [(500, 1 << 20, false), (1 << 20, 500, false), (1_000, 1_000, true)]
     {
         let heard = Heard::default();
-        let services = HostContext { events: heard.events(), ..reading(view) };
+        let services = Services { events: heard.events(), ..reading(view) };
         let hostile = caps(file_bytes, query_bytes);
         let told = attack(&hostile, "symbols-sizes", &["code.rs"], services).await.unwrap();
         assert_eq!(told[0] == 100, outlined, "{told}");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use act_agent::scout::Question;
 use act_agent::scout::{self, QueryEnd, ReportCheck};
-use act_component::{ComponentFailure, Grant, HostContext, Limits, RepoRead};
+use act_component::{ComponentFailure, Grant, Limits, RepoRead, Services};
 use act_core::event::EventKind;
 use act_model::Timer;
 use act_task::ComponentScout;
@@ -39,7 +39,7 @@ async fn security_line_15_a_host_call_that_nobody_wants_any_more_ends() {
     let hostile = load(Grant { repo_read: Some(caps), ..Grant::builtin_scout() });
     let view = repository.views()[0].clone();
     let (model, mut hear) = Scripted::new(vec![]);
-    let services = HostContext { view: Some(view), ..talking(&model) };
+    let services = Services { view: Some(view), ..talking(&model) };
     drop(model);
     // One call that would read and hash hundreds of gigabytes.
     let often = question("batch-read-often", &["big", "40000"]);
@@ -73,7 +73,7 @@ impl ReportCheck for Unasked {
 #[tokio::test]
 async fn security_line_15_three_loops_are_three_attempts_and_the_query_has_failed() {
     let heard = Heard::default();
-    let services = HostContext { events: heard.events(), ..nothing() };
+    let services = Services { events: heard.events(), ..nothing() };
     let loaded = load(Grant::builtin_scout());
     let scout = ComponentScout::new("scout-a", loaded, services, SHORT);
     let (waits, never) = (Waits::default(), CancellationToken::new());

@@ -1,7 +1,7 @@
 //! Denials are in the events and in the audit log.
 
 use act_audit::Decision;
-use act_component::{Grant, HostContext};
+use act_component::{Grant, Services};
 use act_core::event::Events;
 
 use super::all_refused;
@@ -56,7 +56,7 @@ async fn a_hidden_name_is_audited_as_a_denial_and_an_absent_one_is_not() {
     for view in repository.views() {
         for route in ["read", "batch-read"] {
             let heard = Heard::default();
-            let services = HostContext { events: heard.events(), ..reading(&view) };
+            let services = Services { events: heard.events(), ..reading(&view) };
             let paths = ["link-env", ".git/config", "absent"];
             attack(&hostile, route, &paths, services).await.unwrap();
             let denials = heard.denials();

@@ -1,6 +1,6 @@
 //! A component without any grant.
 
-use act_component::{Grant, HostContext};
+use act_component::{Grant, Services};
 use serde_json::Value;
 
 use super::all_refused;
@@ -15,7 +15,7 @@ async fn without_the_grant_there_is_no_directory_and_every_batch_call_is_denied(
     for view in repository.views() {
         let heard = Heard::default();
         let ask = async |name: &str, arguments: &[&str]| {
-            let services = HostContext { events: heard.events(), ..reading(&view) };
+            let services = Services { events: heard.events(), ..reading(&view) };
             attack(&undeclared, name, arguments, services).await.unwrap()
         };
         assert_eq!(ask("preopens", &[]).await, serde_json::json!([]));

@@ -1,6 +1,6 @@
 //! A component tries to create, change, delete and move files.
 
-use act_component::{Grant, HostContext, RepoRead};
+use act_component::{Grant, RepoRead, Services};
 use act_core::event::Events;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ async fn security_line_2_nothing_is_created_changed_or_deleted() {
     for view in repository.views() {
         for target in ["a.txt", "link", "sub/b.txt"] {
             let heard = Heard::default();
-            let services = HostContext { events: heard.events(), ..reading(&view) };
+            let services = Services { events: heard.events(), ..reading(&view) };
             let outcomes = attack(&hostile, "change", &[target], services).await.unwrap();
             every_change_failed(&outcomes, &heard);
         }

@@ -155,7 +155,8 @@ impl Parties {
     }
 }
 
-/// The imports that lead to a capability. The scratch copy of a plain component is what leads to writing.
+/// Returns the imports that lead to a capability. A foreign component writes to a scratch copy through the interfaces for
+/// reading, so these lead to writing as well.
 fn imports_behind(capability: Capability, component: &Inspection) -> impl Iterator<Item = &String> {
     let scratch = capability == Capability::RepoWrite && component.writes_to_scratch;
     component.imports.iter().filter(move |import| {

@@ -290,6 +290,7 @@ pub(crate) struct CallSummary {
     /// `ask`, or the name of the tool.
     what: String,
     input_sha256: String,
+    /// The decision, the stable word for how the call ended, and the digest of the answer.
     outcome: (Decision, &'static str, Option<String>),
 }
 

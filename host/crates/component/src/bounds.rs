@@ -259,7 +259,7 @@ impl<T: Serialize> Serialize for Set<T> {
     }
 }
 
-/// Reads a list. `Set::Any` has no spelling in a file: a person lists what is granted.
+/// Reads a list. A file cannot express `Set::Any`, because a person lists what is granted.
 impl<'de, T: Deserialize<'de> + Ord> Deserialize<'de> for Set<T> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         BTreeSet::deserialize(from).map(Self::Only)

@@ -24,8 +24,11 @@ use crate::audit::{self, CallSummary, ComponentAudit, Denials, Emitter};
 use crate::bindings::progress::{self, Advice, Left, Level};
 use crate::bindings::scout::exports::agentcommand::scout::scout;
 use crate::bindings::tool::exports::agentcommand::tool::tool;
+use crate::bindings::types::Refusal;
 use crate::bounds::Set;
-use crate::capability::{Capability, Grant, Meters, ModelRequest, ModelSession, ReadAccess};
+use crate::capability::{
+    Capability, Grant, Meters, ModelRequest, ModelSession, ReadAccess, denied,
+};
 use crate::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
 use crate::foreign;
 use crate::host::{LoadedComponent, ScoutComponent, ToolCode, ToolComponent};
@@ -47,7 +50,7 @@ const LINE_COST: u64 = 16;
 
 /// The services of the host for one call. A component can use those that its effective grant covers.
 #[derive(Clone)]
-pub struct HostContext {
+pub struct Services {
     pub view: Option<RepoView>,
     /// The counters of file versions of this task, shared with the writer.
     pub versions: Option<Versions>,
@@ -85,7 +88,7 @@ impl ScoutComponent {
     pub async fn ask(
         &self,
         question: ScoutQuestion,
-        host: HostContext,
+        host: Services,
         wall: Duration,
         cancel: &CancellationToken,
     ) -> Result<String, ComponentFailure> {
@@ -118,7 +121,7 @@ impl ToolComponent {
         &self,
         tool: &str,
         arguments: &str,
-        host: HostContext,
+        host: Services,
         wall: Duration,
         cancel: &CancellationToken,
     ) -> Result<ToolOutcome, ComponentFailure> {
@@ -127,7 +130,7 @@ impl ToolComponent {
         let call = async move |store: &mut Store<State>| {
             let code = match code {
                 ToolCode::Typed(code) => code,
-                ToolCode::Plain(code, functions) => {
+                ToolCode::Foreign(code, functions) => {
                     return foreign::call(&code, &functions, store, &tool, &arguments).await;
                 }
             };
@@ -162,7 +165,7 @@ async fn run<F: Function>(
     component: &LoadedComponent,
     record: (&str, &str),
     function: F,
-    host: HostContext,
+    host: Services,
     wall: Duration,
     cancel: &CancellationToken,
 ) -> Result<ToolOutcome, ComponentFailure> {
@@ -196,10 +199,16 @@ impl<F> Function for F where
 {
 }
 
+/// Starts the thread of the call and waits for its answer, its deadline or a cancellation. Sends the requests of the
+/// component to the model meanwhile.
+///
+/// # Errors
+///
+/// The [`ComponentFailure`] of this call.
 async fn run_to_end<F: Function>(
     component: &LoadedComponent,
     function: F,
-    host: HostContext,
+    host: Services,
     meters: &Arc<Meters>,
     wall: Duration,
     cancel: &CancellationToken,
@@ -397,7 +406,7 @@ pub(crate) struct CallContext {
     pub(crate) grant: Grant,
     pub(crate) read: Option<ReadAccess>,
     pub(crate) writer: Option<Arc<RepoWriter>>,
-    /// The files that a plain component has written, until its call ends. The view shows them.
+    /// The files that a foreign component has written, until its call ends. The view shows them.
     pub(crate) scratch: Option<Overlay>,
     /// Outlines that earlier calls stored.
     pub(crate) outlines: Option<Arc<Index>>,
@@ -431,13 +440,13 @@ impl Deadline {
 impl CallContext {
     fn new(
         component: &LoadedComponent,
-        host: HostContext,
+        host: Services,
         meters: Arc<Meters>,
         wall: Duration,
         requests: mpsc::Sender<ModelRequest>,
         stop: CancellationToken,
     ) -> Self {
-        let HostContext { view, versions, writer, model, attempt, events } = host;
+        let Services { view, versions, writer, model, attempt, events } = host;
         let (name, grant) = (component.manifest.name.clone(), component.grant.clone());
         let (emitter, audit) = (Emitter::new(events), component.audit.clone());
         let mut scratch = None;
@@ -495,6 +504,12 @@ impl CallContext {
     /// Records that the grant does not cover an access to `object`.
     pub(crate) fn deny(&self, capability: Capability, object: &str) {
         self.denials.deny(capability, object);
+    }
+
+    /// Records that the component was not granted the capability, and returns the refusal for it.
+    pub(crate) fn refuse(&self, capability: Capability, object: &str) -> Refusal {
+        self.deny(capability, object);
+        denied(capability)
     }
 
     /// Records that an amount is used up.

@@ -127,8 +127,8 @@ pub struct ToolComponent {
 #[derive(Clone)]
 pub(crate) enum ToolCode {
     Typed(ToolPre<State>),
-    /// A plain component, whose exported functions are its tools.
-    Plain(InstancePre<State>, Arc<[Function]>),
+    /// A foreign component, whose exported functions are its tools.
+    Foreign(InstancePre<State>, Arc<[Function]>),
 }
 
 /// A loaded component of either kind.
@@ -379,7 +379,7 @@ impl ComponentHost {
                 effective_sha256: loaded.grant.sha256(),
             },
             Err(error) => EventKind::ComponentRefused {
-                name: name.unwrap_or("?").to_owned(),
+                name: name.unwrap_or(author).to_owned(),
                 sha256: sha256.to_owned(),
                 reason: error.code().to_owned(),
                 message: one_line(&error.to_string(), MAX_LINE),
@@ -422,7 +422,7 @@ impl ComponentHost {
             imports: imports.clone(),
             outbound: self.outbound.clone(),
             outlines: self.outlines.clone(),
-            has_scratch: manifest.is_plain() && grant.repo_write && grant.repo_read.is_some(),
+            has_scratch: manifest.is_foreign() && grant.repo_write && grant.repo_read.is_some(),
             audit: None,
             manifest,
             grant,
@@ -443,8 +443,8 @@ fn loaded(component: LoadedComponent, code: InstancePre<State>) -> wasmtime::Res
     Ok(match component.manifest.kind {
         Kind::Scout => Loaded::Scout(ScoutComponent { code: ScoutPre::new(code)?, component }),
         Kind::Tool => {
-            let code = if component.manifest.is_plain() {
-                ToolCode::Plain(code, component.manifest.functions.clone().into())
+            let code = if component.manifest.is_foreign() {
+                ToolCode::Foreign(code, component.manifest.functions.clone().into())
             } else {
                 ToolCode::Typed(ToolPre::new(code)?)
             };

@@ -140,7 +140,7 @@ impl Inspection {
     /// Whether the component exports the interface of its kind.
     pub fn is_what_it_says(&self) -> bool {
         let export = self.manifest.kind.export();
-        self.manifest.is_plain() || self.exports.iter().any(|name| is_interface(name, export))
+        self.manifest.is_foreign() || self.exports.iter().any(|name| is_interface(name, export))
     }
 
     /// Checks the versions of the exports. Admission checks those of the imports too.

@@ -1,7 +1,10 @@
 //! The capability boundary: the only crate that names wasmtime.
 //!
 //! A component gets what it imports, declares to need, was granted, and the administrator allows, and nothing else.
-//! Each call runs in a store of its own, which ends with the call. Every denial is recorded.
+//! Each call runs in a store of its own, which ends with the call. Every refused access is recorded; what looks empty
+//! without a grant is not. Three layers refuse: `admission` refuses to load a component whose imports, needs and grants
+//! do not agree; the context of a call (`call`) refuses the functions of a capability that was not granted; and the view
+//! of the repository refuses paths that are hidden or outside of the granted ones.
 //!
 //! The way of a component, file by file:
 //!
@@ -65,7 +68,7 @@ pub use admission::{
 pub use audit::{edits, not_taken_back};
 pub use bounds::{MAX_WASM, Set};
 pub use cache::{CacheState, cache_dir, cache_state};
-pub use call::{HostContext, ScoutQuestion, ToolOutcome};
+pub use call::{ScoutQuestion, Services, ToolOutcome};
 pub use capability::{
     Capability, Ceiling, Clock, EnvName, Grant, Http, Llm, Method, Origin, Random, RepoPart,
     RepoRead,

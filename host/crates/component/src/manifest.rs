@@ -93,9 +93,9 @@ pub struct Manifest {
     pub tools: Vec<ToolSpec>,
     /// The JSON Schema of a Scout's report.
     pub report: Option<String>,
-    /// The functions of a plain component. They are read from its type, and `tools` is made from them.
+    /// The functions of a foreign component. They are read from its type, and `tools` is made from them.
     pub(crate) functions: Vec<Function>,
-    /// Functions of a plain component that are not offered as tools.
+    /// Functions of a foreign component that are not offered as tools.
     pub left_out: Vec<LeftOut>,
 }
 
@@ -210,13 +210,13 @@ impl Manifest {
         Some(Self::of(component, &sections).ok()?.name)
     }
 
-    /// Whether the component is a plain one: its tools are exported functions instead of the interface `tool`.
-    pub fn is_plain(&self) -> bool {
+    /// Whether the component is a foreign one: its tools are exported functions instead of the interface `tool`.
+    pub fn is_foreign(&self) -> bool {
         !self.functions.is_empty()
     }
 
     pub fn world(&self) -> &'static str {
-        if self.is_plain() { foreign::WORLD } else { self.kind.world() }
+        if self.is_foreign() { foreign::WORLD } else { self.kind.world() }
     }
 
     /// Parses the text of a manifest, which need not be part of a component yet.

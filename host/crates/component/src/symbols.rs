@@ -10,7 +10,7 @@ use crate::bindings::refusal_text;
 use crate::bindings::symbols::{self as wit, Host};
 use crate::bindings::types::Refusal;
 use crate::call::State;
-use crate::capability::{Capability, Meters, denied};
+use crate::capability::{Capability, Meters};
 use crate::failure::Ended;
 use act_symbols::{Brief, Index, Key, Language, MAX_SOURCE, Outline, Summary, Wanted};
 use act_workspace::{ReadError, RepoView, Slice};
@@ -71,8 +71,8 @@ impl State {
         query: &Query<impl Fn(&Index, &[Key]) -> Vec<Option<T>>, impl Fn(Outline) -> T>,
     ) -> wasmtime::Result<Vec<Result<T::Wit, Refusal>>> {
         let Some(reading) = &self.call.read else {
-            self.call.deny(Capability::RepoRead, "repo.symbols");
-            return Ok(paths.iter().map(|_| Err(denied(Capability::RepoRead))).collect());
+            let refusal = self.call.refuse(Capability::RepoRead, "repo.symbols");
+            return Ok(paths.iter().map(|_| Err(refusal.clone())).collect());
         };
         let stop = self.call.stop.clone();
         let work = Work {

@@ -12,28 +12,24 @@ use tokio_util::sync::CancellationToken;
 use act_agent::editor::{Answer, OrEnd, Session, Tool, ToolOutput};
 use act_agent::scout::{QueryFailure, Question, Scout};
 use act_component::{
-    ComponentFailure, GuestFailure, HostContext, ScoutComponent, ScoutQuestion, ToolComponent,
+    ComponentFailure, GuestFailure, ScoutComponent, ScoutQuestion, Services, ToolComponent,
 };
 use act_core::event::Events;
 use act_model::{Model, ModelErrorKind, ToolSpec};
 use act_workspace::RepoWriter;
+
 /// A Scout in a component, behind the trait of the agent crate.
 pub struct ComponentScout {
     name: String,
     component: ScoutComponent,
-    services: HostContext,
+    services: Services,
     about: Option<String>,
     /// The time limit of one attempt, including the time of the model.
     wall: Duration,
 }
 
 impl ComponentScout {
-    pub fn new(
-        name: &str,
-        component: ScoutComponent,
-        services: HostContext,
-        wall: Duration,
-    ) -> Self {
+    pub fn new(name: &str, component: ScoutComponent, services: Services, wall: Duration) -> Self {
         Self { name: name.to_owned(), component, services, about: None, wall }
     }
 
@@ -71,7 +67,7 @@ impl Scout for ComponentScout {
                 context: question.context.clone(),
                 facts_only: false,
             };
-            let services = HostContext { attempt, ..self.services.clone() };
+            let services = Services { attempt, ..self.services.clone() };
             self.component.ask(asked, services, self.wall, cancel).await.map_err(failure)
         })
     }
@@ -95,8 +91,8 @@ const CALL: Duration = Duration::from_secs(30);
 /// Separates the name of a component from the name of its tool. The name of a component never contains it.
 const SEPARATOR: &str = "__";
 
-/// Returns the tools of the file tools, then those of the other components. Only the file tools may be scoped to a
-/// package. Refused edits are counted in the events of the component (`repo/edit`).
+/// Returns the tools of the file tools, then those of the other components. Only the arguments of the file tools are
+/// scoped to the package of a task.
 pub(super) fn component_tools(
     files: ToolComponent,
     others: Vec<ToolComponent>,
@@ -104,7 +100,7 @@ pub(super) fn component_tools(
     model: &Arc<dyn Model>,
     events: &Events,
 ) -> Vec<Arc<dyn Tool>> {
-    let services = |component: &ToolComponent| HostContext {
+    let services = |component: &ToolComponent| Services {
         view: Some(writer.view().clone()),
         versions: Some(writer.versions().clone()),
         writer: Some(Arc::clone(writer)),
@@ -112,9 +108,9 @@ pub(super) fn component_tools(
         attempt: 1,
         events: events.clone(),
     };
-    let tools_of = |component: ToolComponent, edits_files: bool| {
+    let tools_of = |component: ToolComponent, is_file_tools: bool| {
         let (services, component) = (services(&component), Arc::new(component));
-        let prefix = match edits_files {
+        let prefix = match is_file_tools {
             true => String::new(),
             false => format!("{}{SEPARATOR}", component.manifest.name),
         };
@@ -123,7 +119,7 @@ pub(super) fn component_tools(
             let tool = spec.name.clone();
             let spec = ToolSpec { name: format!("{prefix}{tool}"), ..spec };
             let (component, services) = (Arc::clone(&component), services.clone());
-            Arc::new(ComponentTool { spec, tool, component, services, edits_files })
+            Arc::new(ComponentTool { spec, tool, component, services, is_file_tools })
                 as Arc<dyn Tool>
         });
         tools.collect::<Vec<_>>()
@@ -139,8 +135,8 @@ struct ComponentTool {
     /// The name of the tool in its component.
     tool: String,
     component: Arc<ToolComponent>,
-    services: HostContext,
-    edits_files: bool,
+    services: Services,
+    is_file_tools: bool,
 }
 
 impl Tool for ComponentTool {
@@ -155,7 +151,7 @@ impl Tool for ComponentTool {
     ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
         let (cancel, package) = (session.cancel(), session.package());
         async move {
-            if !self.edits_files {
+            if !self.is_file_tools {
                 return Ok(self.answer(arguments, cancel).await.into());
             }
             let arguments = scoped(package, &self.tool, arguments);

@@ -23,7 +23,7 @@ use act_audit::{Audit, AuditError, CheckpointStore};
 use act_component::builtin::Builtin;
 use act_component::registry::{self, Member, OpenError, Policy, Registry, Repo};
 use act_component::{
-    ComponentHost, Grant, HostContext, Kind, LoadError, Loaded, LoadedComponent, ScoutComponent,
+    ComponentHost, Grant, Kind, LoadError, Loaded, LoadedComponent, ScoutComponent, Services,
     ToolComponent, builtin,
 };
 use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess};
@@ -575,8 +575,8 @@ impl ComponentLoader<'_> {
     }
 
     /// Returns the services of a Scout.
-    pub(super) fn services(&self, name: &str) -> HostContext {
-        HostContext {
+    pub(super) fn services(&self, name: &str) -> Services {
+        Services {
             view: Some(self.view.clone()),
             versions: None,
             writer: None,

@@ -8,10 +8,9 @@
 //! - [`RepoView`] is the repository as a Scout or a tool sees it. [`read`], [`list`] and [`search`] work on it.
 //! - [`RepoWriter::apply`] changes files. The way of a model's edit to the disk is `apply` → `check` (may this path be
 //!   written, by [`WriteRules`]; is the file the [`Version`] that was read) → `make` → `Transaction::make` →
-//!   `record`.
+//!   `record`, which lists the files as changed. The component crate then writes the audit records.
 //! - [`Overlay`] takes the changes of a dry run, and what a component writes to its scratch copy, instead of the disk.
-//!   [`patch`] shows the changes of a dry run.
-//!   [`RepoWriter::apply_proposal`] makes them later.
+//!   [`patch`] shows the changes of a dry run. [`RepoWriter::apply_proposal`] makes them later.
 //! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity.
 //! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
 //!

@@ -42,6 +42,7 @@ const MAX_SWAPS: usize = 100;
 pub(super) struct Transaction<'r> {
     root: &'r Root,
     exchange: bool,
+    /// Maximum number of bytes of a file that is read to compare its digest.
     most: u64,
     stopped: &'r dyn Fn() -> bool,
     undo: Vec<Undo>,
@@ -397,10 +398,14 @@ impl<'r> Transaction<'r> {
     }
 }
 
+/// Why a file did not get or give up its name.
 #[derive(Debug, PartialEq, Eq)]
 enum Swap {
+    /// The task was cancelled.
     Stopped,
+    /// The file under the name is not the expected one.
     Unexpected,
+    /// The file system cannot rename in this way.
     Unsupported,
     Failed(Errno),
 }

@@ -26,11 +26,13 @@ pub const MAX_WRITE: u64 = MAX_READ;
 const MAX_SEEN: u64 = 1 << 30;
 /// Maximum number of changes in one call.
 const MAX_CHANGES: usize = 200;
-/// Maximum number of bytes and of files that one task may write.
+/// Maximum number of bytes that one task may write.
 const MAX_TASK_BYTES: u64 = 1 << 30;
+/// Maximum number of files that one task may change.
 const MAX_TASK_FILES: usize = 20_000;
-/// Maximum number of bytes of a text that is remembered, and of all together.
+/// Maximum number of bytes of one text that the writer stores to show the changes of the task.
 const MAX_TEXT: usize = 1 << 20;
+/// Maximum number of bytes of all these texts together.
 const MAX_TEXTS: usize = 64 << 20;
 
 /// A change of one whole file.
@@ -668,7 +670,8 @@ impl RepoWriter {
         self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Counts a change that a tool refused before it reached the writer.
+    /// Counts a change that was refused before it reached the writer: by a tool, or because the grant of the component
+    /// does not cover its path.
     pub fn refuse(&self, reason: Reason) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
         *refused.entry(reason.word()).or_default() += 1;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 use wasmtime::component::{HasSelf, Linker, Resource};
 
-use super::{Access, Capability, Grant, Import, Metered, denied};
+use super::{Access, Capability, Grant, Import, Metered};
 use crate::bindings::chat::{
     self, Host, HostConversation, Stop, Tool, ToolCall, ToolResult, Turn, Usage,
 };
@@ -138,8 +138,7 @@ impl State {
     }
 
     fn no_model(&mut self) -> Refusal {
-        self.call.deny(Capability::Llm, "model.chat");
-        denied(Capability::Llm)
+        self.call.refuse(Capability::Llm, "model.chat")
     }
 }
 

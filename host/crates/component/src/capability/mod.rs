@@ -83,7 +83,9 @@ pub(crate) trait Rules {
         Ok(())
     }
 
-    /// Returns true if a grant covers one access of the capability.
+    /// Returns true if a grant covers one access of the capability. `act components why` and edits
+    /// ([`Grant::may_write`]) ask this function; no other host function does. A new host function must test the grant
+    /// itself, and where the grant does not cover the access, return [`refuse`](crate::call::CallContext::refuse), which records the denial.
     fn covers(grant: &Grant, access: &Access) -> bool;
 
     /// Links the interfaces. Called for every component if the capability is in the base world, otherwise for a
@@ -221,7 +223,7 @@ impl Ceiling {
     }
 
     /// Lowers the usual grant of an approval to this ceiling, for a component with these needs.
-    pub fn applied(&self, usual: Grant, needs: &[Need]) -> Grant {
+    pub fn limit_usual(&self, usual: Grant, needs: &[Need]) -> Grant {
         let mut left = usual;
         self.lower(&mut left);
         for need in needs.iter().filter(|need| self.withheld.contains(&need.grant)) {
@@ -236,7 +238,7 @@ impl Ceiling {
     /// Adds what was taken away since: `held` is what an approval holds, and `given` what it was given. If `given` is
     /// not known any more, all that the approval holds counts as an upper limit.
     #[must_use]
-    pub fn and(mut self, held: &Grant, given: Option<&Grant>) -> Self {
+    pub fn with_removed(mut self, held: &Grant, given: Option<&Grant>) -> Self {
         self.withheld.extend(held.withheld.iter().cloned());
         if let Some(given) = given {
             let gone = |one: &Capability| given.has(*one) && !held.has(*one);
@@ -245,7 +247,7 @@ impl Ceiling {
         }
         let mut both = held.clone();
         self.lower(&mut both);
-        self.tighten(&both, held, given);
+        self.take_over_lower(&both, held, given);
         self
     }
 }
@@ -409,7 +411,7 @@ macro_rules! capabilities {
             }
 
             /// Takes over from `both` each part of which less is held than was given.
-            fn tighten(&mut self, both: &Grant, held: &Grant, given: Option<&Grant>) {
+            fn take_over_lower(&mut self, both: &Grant, held: &Grant, given: Option<&Grant>) {
                 $( if !is_default(&held.$module) && is_less(held, given, |grant| &grant.$module) {
                     self.$module = Limiting::of(&both.$module);
                 } )*

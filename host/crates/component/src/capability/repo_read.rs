@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::filesystem;
 
-use super::{Access, Capability, Grant, Import, Metered, Need, denied};
+use super::{Access, Capability, Grant, Import, Metered, Need};
 use crate::bindings::read::{
     self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
 };
@@ -229,12 +229,13 @@ pub(crate) struct ReadAccess {
 }
 
 impl State {
-    fn reading(&mut self, object: &str) -> Result<&ReadAccess, Refusal> {
-        match self.call.read {
-            None => self.call.deny(Capability::RepoRead, object),
-            Some(_) => self.call.meters.repo_read.opened.add(1),
-        }
-        self.call.read.as_ref().ok_or_else(|| denied(Capability::RepoRead))
+    /// Returns the view of this call and counts its use, or the refusal of a component that may not read.
+    fn reading(&self, object: &str) -> Result<&ReadAccess, Refusal> {
+        let call = &self.call;
+        let refused = || call.refuse(Capability::RepoRead, object);
+        let reading = call.read.as_ref().ok_or_else(refused)?;
+        call.meters.repo_read.opened.add(1);
+        Ok(reading)
     }
 
     /// The refusal for the component. A hidden path looks as if it were not there, and the attempt is recorded.

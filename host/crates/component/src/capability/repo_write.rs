@@ -1,5 +1,5 @@
 //! The capability `repo.write`: changes of the repository through `repo.edit`. No component ever holds a writable
-//! handle: the host's writer makes its changes. A plain component, which imports no interface of ours, writes to a
+//! handle: the host's writer makes its changes. A foreign component, which imports no interface of ours, writes to a
 //! scratch copy (`files`), and the writer gets the differences when the call ends.
 
 use wasmtime::component::{HasSelf, Linker};

@@ -69,7 +69,7 @@ fn need(grant: &str, paths: &[&str]) -> Need {
 
 /// One approval after another, each with what the one before leaves.
 fn next(narrowed: &Ceiling, needs: &[Need]) -> Grant {
-    narrowed.applied(usual(needs, Limits::default()), needs)
+    narrowed.limit_usual(usual(needs, Limits::default()), needs)
 }
 
 // CAPABILITY-44
@@ -84,7 +84,7 @@ fn what_was_taken_away_stays_away_and_what_is_new_is_given() {
     held.limits.memory_bytes = 1 << 20;
     let more = [need("repo.read", &[]), need("llm", &[]), need("random", &[])];
     for given in [Some(&given), None] {
-        let kept = next(&Ceiling::default().and(&held, given), &more);
+        let kept = next(&Ceiling::default().with_removed(&held, given), &more);
         assert!(kept.llm.is_none() && kept.withheld.contains("llm"));
         let read = kept.repo_read.as_ref().unwrap();
         assert!(read.covers("src/a") && !read.covers("docs"));
@@ -93,7 +93,7 @@ fn what_was_taken_away_stays_away_and_what_is_new_is_given() {
     }
     // Nothing was taken away: new needs are met in full.
     let before = usual(&[need("repo.read", &["src"])], Limits::default());
-    let narrowed = Ceiling::default().and(&before, Some(&before));
+    let narrowed = Ceiling::default().with_removed(&before, Some(&before));
     assert!(narrowed.is_nothing(), "{narrowed:?}");
 }
 
@@ -108,12 +108,12 @@ fn a_version_that_needs_less_does_not_give_anything_back() {
     }
     held.withheld.insert("llm".to_owned());
     held.repo_read.as_mut().unwrap().paths = ["src".parse().unwrap()].into_iter().collect();
-    let first = Ceiling::default().and(&held, Some(&given));
+    let first = Ceiling::default().with_removed(&held, Some(&given));
     // A version without any need, and one that reads elsewhere.
     let mut last = first.clone();
     for needs in [vec![], vec![need("repo.read", &["docs"])]] {
         let between = next(&last, &needs);
-        last = last.and(&between, Some(&between));
+        last = last.with_removed(&between, Some(&between));
     }
     assert_eq!(last, first);
     let again = next(&last, &all);

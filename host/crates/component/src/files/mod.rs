@@ -3,7 +3,7 @@
 //! [`act_workspace::RepoView`] resolves every path, judges the real name and opens the file, and the component gets the
 //! handle that was judged. Without the grant `repo.read` there is no directory to start from.
 //!
-//! A plain component that may write gets a scratch copy: an [`Overlay`] for one call, which its view shows. A file is
+//! A foreign component that may write gets a scratch copy: an [`Overlay`] for one call, which its view shows. A file is
 //! copied up into the overlay when it is opened for writing. No other write leaves the component, and what differs when
 //! the call ends are changes for `repo.edit` (`foreign`). Without a scratch copy, every write is refused.
 //!

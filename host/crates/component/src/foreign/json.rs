@@ -1,4 +1,4 @@
-//! JSON for the values of plain components. The schema of a type allows exactly what [`arguments`] converts, and
+//! JSON for the values of foreign components. The schema of a type allows exactly what [`arguments`] converts, and
 //! [`to_json`] writes the same form.
 
 use std::fmt::{self, Display, Formatter};

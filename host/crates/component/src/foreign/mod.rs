@@ -1,4 +1,4 @@
-//! Plain components, which know none of the interfaces in `wit/`: the functions that they export are their tools.
+//! Foreign components, which know none of the interfaces in `wit/`: the functions that they export are their tools.
 //!
 //! [`read`] finds the exported functions in a component's type, without compiling it, and [`tools`] describes them to the
 //! model. [`call`] calls one of them; `json` converts arguments and results. Admission decides about these components as
@@ -27,7 +27,7 @@ use crate::ToolOutcome;
 use crate::call::{CallContext, State};
 use crate::failure::{Ended, GuestFailure, MAX_LINE, one_line};
 
-/// The world of a plain component, as listings and records name it.
+/// The world of a foreign component, as listings and records name it.
 pub(super) const WORLD: &str = "foreign";
 
 /// Maximum nesting of types. The model has to write such a value, and the recursive functions here go as deep.
@@ -176,7 +176,7 @@ impl Display for Joined<'_> {
     }
 }
 
-/// Writes the description for the model: the signature, because a plain component has no description of its functions.
+/// Writes the description for the model: the signature, because a foreign component has no description of its functions.
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         let params = self.params.iter().map(|(name, of)| format!("{name}: {of}"));

@@ -281,7 +281,7 @@ fn complete_narrowed(
         bounds.limits = Limits::unlimited();
     }
     let withheld = narrowed.withheld.clone();
-    *narrowed = std::mem::take(narrowed).and(&bounds, Some(&Grant::everything()));
+    *narrowed = std::mem::take(narrowed).with_removed(&bounds, Some(&Grant::everything()));
     narrowed.withheld = withheld;
     Ok(())
 }
@@ -415,7 +415,7 @@ pub fn change(
             }
             // The meet of both grants is never wider than the old one, whatever was asked for.
             let grants = before.grants.meet(&grant);
-            let narrowed = before.narrowed.clone().and(&grants, Some(&before.grants));
+            let narrowed = before.narrowed.clone().with_removed(&grants, Some(&before.grants));
             Approval { grants, narrowed, ..before }
         }
         Change::Revoke { name } => {
@@ -603,7 +603,7 @@ mod tests {
     /// What an approval with this table `narrowed` gives to a component that needs everything.
     fn narrowed(table: &str) -> Result<Grant, String> {
         let grants = parse(&entry("x", &format!("[component.grants]\n{table}")))?;
-        Ok(grants.get("x").unwrap().narrowed.applied(Grant::everything(), &[]))
+        Ok(grants.get("x").unwrap().narrowed.limit_usual(Grant::everything(), &[]))
     }
 
     // CAPABILITY-46

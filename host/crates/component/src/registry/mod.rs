@@ -131,7 +131,7 @@ impl Registry {
         Ok(registry)
     }
 
-    /// Records that a component was refused. A component that is merely requested is recorded too.
+    /// Records that a component was refused, also one that a repository requests and the user never approved.
     ///
     /// # Errors
     ///
@@ -165,7 +165,7 @@ impl Registry {
             check_names(request)?;
             if requests.iter().take(at).any(|other| other.name == request.name) {
                 let (name, why) = (request.name.clone(), "it is requested twice".to_owned());
-                return Err(Refused::NoSuchName { name, why });
+                return Err(Refused::InvalidRequest { name, why });
             }
             self.check_request(request)?;
         }
@@ -225,7 +225,9 @@ impl Registry {
             let sha256 = member.sha256.clone();
             return match &member.replaces {
                 _ if member.kind != Kind::Scout => Err(Refused::NotAScout { name, sha256 }),
-                Some(place) => Err(Refused::HasPlace { name, place: place.clone(), sha256 }),
+                Some(builtin) => {
+                    Err(Refused::ReplacesBuiltin { name, builtin: builtin.clone(), sha256 })
+                }
                 None => Ok(member),
             };
         }
@@ -295,7 +297,7 @@ impl Registry {
         let approved = approval.replaces.as_ref().map(ToString::to_string);
         if replaces.is_some() && *replaces != approved {
             let (name, sha256, asked) = (name.clone(), sha256.clone(), replaces.clone());
-            return Err(Refused::OtherPlace { name, asked, approved, path, sha256 });
+            return Err(Refused::OtherReplaced { name, asked, approved, path, sha256 });
         }
         Ok(())
     }
@@ -359,12 +361,12 @@ fn check_names(request: &ComponentRequest) -> Result<(), Refused> {
             "the name is not valid or too long".to_owned()
         }
         _ if is_reserved(name) => "that is a name of our own".to_owned(),
-        Some(place) if !builtin::ALL.iter().any(|one| one.name == place) => {
-            format!("there is no built-in component `{place}` to replace")
+        Some(replaced) if !builtin::ALL.iter().any(|one| one.name == replaced) => {
+            format!("there is no built-in component `{replaced}` to replace")
         }
         _ => return Ok(()),
     };
-    Err(Refused::NoSuchName { name: name.clone(), why })
+    Err(Refused::InvalidRequest { name: name.clone(), why })
 }
 
 fn kind(kind: ComponentKind) -> Kind {
@@ -406,8 +408,8 @@ pub enum Refused {
     Missing { name: String, sha256: String },
     #[error("component `{name}` is requested as a {asked}, but was approved as a {approved}", asked = asked.word(), approved = approved.word())]
     OtherKind { name: String, asked: Kind, approved: Kind },
-    #[error("component `{name}` is requested to replace {asked}, but was approved {approved}", asked = place(asked.as_deref()), approved = replacement(approved.as_deref()))]
-    OtherPlace {
+    #[error("component `{name}` is requested to replace {asked}, but was approved {approved}", asked = builtin_name(asked.as_deref()), approved = replacement(approved.as_deref()))]
+    OtherReplaced {
         name: String,
         asked: Option<String>,
         approved: Option<String>,
@@ -417,7 +419,7 @@ pub enum Refused {
     #[error("component `{name}` was approved as a {approved} and is a {found}", approved = approved.word(), found = found.word())]
     OtherManifest { name: String, approved: Kind, found: Kind },
     #[error("component `{name}` cannot be requested: {why}")]
-    NoSuchName { name: String, why: String },
+    InvalidRequest { name: String, why: String },
     #[error("both `{first}` and `{second}` replace `{builtin}`")]
     TwoReplace { first: String, second: String, builtin: String },
     #[error("component `{name}` is refused: {why}")]
@@ -427,16 +429,16 @@ pub enum Refused {
     #[error("no Scout `{name}` is approved here; it is approved only in another repository")]
     Elsewhere { name: String, sha256: String },
     #[error(
-        "no Scout `{name}` is approved here: the component replaces `{place}` and is asked by that name"
+        "no Scout `{name}` is approved here: the component replaces `{builtin}` and is asked by that name"
     )]
-    HasPlace { name: String, place: String, sha256: String },
+    ReplacesBuiltin { name: String, builtin: String, sha256: String },
     #[error("`{name}` is a tool component and answers no question")]
     NotAScout { name: String, sha256: String },
     #[error("component `{name}` cannot be read: {why}")]
     Unreadable { name: String, why: String },
 }
 
-fn place(replaces: Option<&str>) -> String {
+fn builtin_name(replaces: Option<&str>) -> String {
     replaces.map_or_else(|| "nothing".to_owned(), |name| format!("`{name}`"))
 }
 
@@ -455,14 +457,14 @@ impl Refused {
             Self::Revoked { .. } | Self::RevokedHere { .. } => "component_revoked",
             Self::Missing { .. } => "component_missing",
             Self::OtherKind { .. }
-            | Self::OtherPlace { .. }
+            | Self::OtherReplaced { .. }
             | Self::OtherManifest { .. }
             | Self::NotAScout { .. }
             | Self::TwoReplace { .. } => "component_conflict",
-            Self::NoScout { .. } | Self::Elsewhere { .. } | Self::HasPlace { .. } => {
+            Self::NoScout { .. } | Self::Elsewhere { .. } | Self::ReplacesBuiltin { .. } => {
                 "scout_unknown"
             }
-            Self::NoSuchName { .. } => "name_reserved",
+            Self::InvalidRequest { .. } => "name_reserved",
             Self::NotAdmitted { .. } => "component_refused",
             Self::Unreadable { .. } => "component_unreadable",
         }
@@ -476,8 +478,8 @@ impl Refused {
             | Self::Missing { name, sha256 }
             | Self::NotAScout { name, sha256 }
             | Self::Elsewhere { name, sha256 }
-            | Self::HasPlace { name, sha256, .. }
-            | Self::OtherPlace { name, sha256, .. } => Some((name, Some(sha256))),
+            | Self::ReplacesBuiltin { name, sha256, .. }
+            | Self::OtherReplaced { name, sha256, .. } => Some((name, Some(sha256))),
             Self::RevokedHere { again, .. } => again.about(),
             Self::Changed { name, found, .. } | Self::OtherFile { name, found, .. } => {
                 Some((name, Some(found)))
@@ -488,7 +490,7 @@ impl Refused {
             | Self::NotAdmitted { name, .. }
             | Self::StoreDamaged { name, .. }
             | Self::Unreadable { name, .. } => Some((name, None)),
-            Self::NoSuchName { name, .. } | Self::NoScout { name } => Some((name, None)),
+            Self::InvalidRequest { name, .. } | Self::NoScout { name } => Some((name, None)),
             Self::NeverApproved { path, sha256 } => Some((path, Some(sha256))),
         }
     }
@@ -518,9 +520,12 @@ impl Refused {
                 to_approve(name, path, sha256, None)
             }
             Self::Revoked { .. } => "approve it again, or do not ask for it".to_owned(),
-            Self::Missing { name, sha256 } => approve_command("FILE", name, sha256),
+            Self::Missing { name, sha256 } => {
+                let approve = approve_command("FILE", name, sha256);
+                format!("approve the file with these bytes again: {approve}")
+            }
             Self::OtherKind { .. } => "correct `kind` in agent.yaml".to_owned(),
-            Self::OtherPlace { name, asked, path, sha256, .. } => {
+            Self::OtherReplaced { name, asked, path, sha256, .. } => {
                 to_approve(name, path, sha256, asked.as_deref())
             }
             Self::OtherManifest { name, .. } => {
@@ -529,12 +534,12 @@ impl Refused {
             Self::NoScout { .. } | Self::Elsewhere { .. } => {
                 "there are a and b; `act components` lists what else was approved".to_owned()
             }
-            Self::HasPlace { place, .. } => {
-                let scout = place.strip_prefix("scout-").unwrap_or(place);
+            Self::ReplacesBuiltin { builtin, .. } => {
+                let scout = builtin.strip_prefix("scout-").unwrap_or(builtin);
                 format!("`act scout {}` asks it", shell_word(scout))
             }
             Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
-            Self::NoSuchName { .. } => "correct `components` in agent.yaml".to_owned(),
+            Self::InvalidRequest { .. } => "correct `components` in agent.yaml".to_owned(),
             Self::TwoReplace { second, .. } => components_command("revoke", second),
             Self::NotAdmitted { .. } => {
                 "`act components inspect FILE` shows what it imports and needs".to_owned()

@@ -160,7 +160,7 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     }
     let replaces = args.replaces.as_deref().map(|builtin| replaced(builtin, manifest.kind));
     let replaces = replaces.transpose()?;
-    if let Some(builtin) = replaces.as_ref().filter(|_| manifest.is_plain()) {
+    if let Some(builtin) = replaces.as_ref().filter(|_| manifest.is_foreign()) {
         let message = format!("functions of its own are not the tools of {builtin}");
         return Err(Failure::refused("component_conflict", message).hint("leave --replaces out"));
     }
@@ -176,7 +176,7 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     let narrowed_before = earlier.as_ref().filter(|_| !args.anew).map(Earlier::narrowed);
     let mut narrowed = narrowed_before.unwrap_or_default();
     let usual = usual(inspection.needs(), limits(manifest.kind));
-    let mut grant = narrowed.applied(usual, inspection.needs());
+    let mut grant = narrowed.limit_usual(usual, inspection.needs());
     for without in &args.without {
         let needed = inspection.needs().iter().any(|need| need.grant == *without);
         let Some(capability) = Capability::named(without).filter(|_| needed) else {
@@ -302,9 +302,9 @@ impl Earlier {
         let Approval { narrowed, grants, .. } = &self.approval;
         let given = self.version.as_ref().map(|inspection| {
             let usual = usual(inspection.needs(), limits(inspection.kind()));
-            narrowed.applied(usual, inspection.needs())
+            narrowed.limit_usual(usual, inspection.needs())
         });
-        narrowed.clone().and(grants, given.as_ref())
+        narrowed.clone().with_removed(grants, given.as_ref())
     }
 
     fn difference(&self, now: &Inspection, after: Terms<'_>) -> Difference {
