@@ -51,8 +51,9 @@ fn every_event_is_specified_with_its_fields() {
     let specified = of_specification(&read("../specs/events.md"));
     // Beside the patch as text, where that cannot hold it.
     code.get_mut("proposed").unwrap().insert("diff_base64".into());
-    // Carries bytes without a field's name.
+    // The fields of these two are not named in the variant.
     code.insert("step_output".into(), BTreeSet::from(["bytes".into()]));
+    code.insert("notice".into(), BTreeSet::from(["level".into(), "text".into()]));
     assert!(code.len() > 20 && code["edit"].contains("sha256_before"), "{code:#?}");
     assert_eq!(code, specified);
 }
