@@ -1,4 +1,5 @@
-//! The failure of a command: one message, and what the user can do next.
+//! The failure of a command: one message, and what the user can do next. `anyhow` has no place for the code, the hint and the
+//! exit code that each failure has.
 
 use serde::Serialize;
 
