@@ -217,8 +217,7 @@ impl<'a> Run<'a> {
 
     /// Records the run, executes it and cleans up. Returns `None` when cancelled.
     async fn verify(mut self, attempt: u32) -> Option<Verification> {
-        let repo = self.verifier.repo.path().to_owned();
-        self.manifest.commit_sha = blocking(move || Ok(head_commit(&repo))).await.ok().flatten();
+        self.read_commit().await;
         let ended = match self.record_start(attempt).await {
             Ok(()) => self.execute().await,
             Err(error) => Err(error),
@@ -240,6 +239,12 @@ impl<'a> Run<'a> {
         Some(self.finish(verdict).await)
     }
 
+    /// Puts the commit at HEAD into the manifest.
+    async fn read_commit(&mut self) {
+        let repo = self.verifier.repo.path().to_owned();
+        self.manifest.commit_sha = blocking(move || Ok(head_commit(&repo))).await.ok().flatten();
+    }
+
     /// Starts the container, runs the steps and compares the tree. Returns `None` when cancelled. No container is left
     /// when this returns, unless `container_left` is set.
     async fn execute(&mut self) -> Result<Option<Verdict>, InfraError> {
@@ -258,6 +263,8 @@ impl<'a> Run<'a> {
         let Some((mut workspace, container)) = self.start(&include).await? else {
             return Ok(None);
         };
+        // The tree that was copied may belong to a later commit than the one at the start.
+        self.read_commit().await;
 
         self.warnings.extend(cut_off_warning(&config.pipeline));
         let mut steps = ContainerSteps {

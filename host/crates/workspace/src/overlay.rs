@@ -529,12 +529,12 @@ fn binary(path: &RepoPath) -> EditError {
 
 /// Creates a file without a name, which disappears with its last handle.
 #[cfg(target_os = "linux")]
-fn nameless() -> std::io::Result<OwnedFd> {
+pub(super) fn nameless() -> std::io::Result<OwnedFd> {
     Ok(rustix::fs::memfd_create("act", rustix::fs::MemfdFlags::CLOEXEC)?)
 }
 
 #[cfg(not(target_os = "linux"))]
-fn nameless() -> std::io::Result<OwnedFd> {
+pub(super) fn nameless() -> std::io::Result<OwnedFd> {
     use rustix::fs::{Mode, OFlags};
     let path = std::env::temp_dir().join(format!(".act-{:032x}", rand::random::<u128>()));
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;

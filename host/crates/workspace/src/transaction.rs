@@ -34,8 +34,8 @@ use super::reading::{digest, read_whole, regular};
 use super::view::{Kind, Profile};
 use super::writer::{Checked, EditError, LeftState, NotRolledBack};
 
-/// Maximum number of times to put back a file that another program keeps replacing. One that replaces it in a loop wins
-/// several races in a row on a busy machine, so the number is far above that; an exchange takes microseconds.
+/// Maximum number of times to put back a file that another program keeps replacing. Such a program wins several rounds in a
+/// row on a busy machine, so the number is far above that. A round exchanges two names and hashes one file.
 const MAX_SWAPS: usize = 100;
 
 /// Changes that were made and not yet committed.

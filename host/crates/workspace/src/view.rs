@@ -76,6 +76,19 @@ pub struct Seen {
     pub stat: Stat,
 }
 
+impl Seen {
+    /// Gives up the content of a file: the handle reads nothing from now on. For a caller that reads the file elsewhere and
+    /// opens it many times, because each handle of a file in an overlay holds a copy of the content.
+    ///
+    /// # Errors
+    ///
+    /// No other handle can be made.
+    pub fn release_content(&mut self) -> std::io::Result<()> {
+        self.fd = super::overlay::nameless()?;
+        Ok(())
+    }
+}
+
 /// A name in a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirEntry {

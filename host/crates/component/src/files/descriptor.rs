@@ -88,8 +88,11 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn stat(&mut self, handle: Handle) -> FsResult<DescriptorStat> {
-        let seen = &self.get(&handle)?.seen;
-        let stat = rustix::fs::fstat(&seen.fd).map_err(|_| ErrorCode::Io)?;
+        let Open { seen, in_scratch, .. } = self.get(&handle)?;
+        let stat = match in_scratch {
+            true => seen.stat,
+            false => rustix::fs::fstat(&seen.fd).map_err(|_| ErrorCode::Io)?,
+        };
         let scratch = self.call.scratch.as_ref();
         let changed = scratch.and_then(|scratch| scratch.changed_file_size(&seen.path));
         let stat = descriptor_stat(seen.kind, &stat);

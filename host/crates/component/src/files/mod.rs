@@ -44,6 +44,8 @@ const MAX_PARTS: usize = 128;
 /// type takes the place of the library's.
 struct Open {
     seen: Arc<Seen>,
+    /// The file was in the scratch copy when it was opened. It is read there, and `seen` has no content.
+    in_scratch: bool,
     is_writable: bool,
 }
 
@@ -110,7 +112,7 @@ impl Files<'_> {
     }
 
     /// Gives the component a handle. A Scout gets none for a file that is binary by content.
-    fn push(&mut self, seen: Seen, is_writable: bool) -> FsResult<Handle> {
+    fn push(&mut self, mut seen: Seen, is_writable: bool) -> FsResult<Handle> {
         if seen.kind == Kind::File && self.access()?.view.profile() == Profile::Scout {
             let mut head = [0; act_workspace::BINARY_PROBE];
             let count = rustix::io::pread(&seen.fd, &mut head, 0).map_err(|_| ErrorCode::Io)?;
@@ -119,21 +121,28 @@ impl Files<'_> {
                 return Err(ErrorCode::NoEntry.into());
             }
         }
+        let changed = self.call.scratch.as_ref().and_then(|it| it.changed_file_size(&seen.path));
+        let in_scratch = seen.kind == Kind::File && changed.is_some();
+        if in_scratch {
+            // Otherwise a component could fill the memory of the host with handles of one large file.
+            seen.release_content().map_err(|_| ErrorCode::Io)?;
+        }
         self.call.meters.repo_read.opened.add(1);
-        let open = Open { seen: Arc::new(seen), is_writable };
+        let open = Open { seen: Arc::new(seen), in_scratch, is_writable };
         let pushed = self.table.push(open).map_err(FsError::trap)?;
         Ok(Resource::new_own(pushed.rep()))
     }
 
     fn reader(&self, handle: &Handle, offset: u64) -> FsResult<Reader> {
-        let file = Arc::clone(&self.get(handle)?.seen);
+        let Open { seen: file, in_scratch, .. } = self.get(handle)?;
+        let (file, in_scratch) = (Arc::clone(file), *in_scratch);
         if file.kind != Kind::File {
             return Err(ErrorCode::IsDirectory.into());
         }
         let ReadAccess { caps, view, .. } = self.access()?;
         view.record_read(&file.path);
         let (scratch, meters) = (self.call.scratch.clone(), Arc::clone(&self.call.meters));
-        Ok(Reader { file, scratch, offset, end: caps.file_bytes, meters })
+        Ok(Reader { file, in_scratch, scratch, offset, end: caps.file_bytes, meters })
     }
 
     fn refuse_write<T>(&mut self, handle: &Handle, path: &str) -> FsResult<T> {
@@ -191,9 +200,9 @@ impl Files<'_> {
             return Ok(scratch);
         }
         let access = self.access()?;
-        let size = u64::try_from(file.stat.st_size).unwrap_or_default();
         let bytes_left = &self.call.meters.repo_read.bytes;
-        if size > bytes_left.left() || size > access.caps.file_bytes {
+        let most = bytes_left.left().min(access.caps.file_bytes);
+        if u64::try_from(file.stat.st_size).unwrap_or_default() > most {
             self.call.used_up(bytes_left, &file.path);
             return Err(ErrorCode::Quota.into());
         }
@@ -203,6 +212,11 @@ impl Files<'_> {
             act_workspace::ReadError::TooLarge { .. } => ErrorCode::FileTooLarge,
             _ => ErrorCode::Io,
         })?;
+        if chunk.size > most {
+            // Another program has written more to the file since it was found.
+            self.call.used_up(bytes_left, &file.path);
+            return Err(ErrorCode::Quota.into());
+        }
         bytes_left.spend(chunk.size);
         let (mode, version) = (file.stat.st_mode & 0o777, chunk.version.ok_or(ErrorCode::Io)?);
         let copied = scratch.copy_up(&file.path, chunk.bytes, mode, version);

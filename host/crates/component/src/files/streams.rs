@@ -26,6 +26,8 @@ const NAME_COST: u64 = 64;
 /// Reads one file from an offset on.
 pub(super) struct Reader {
     pub(super) file: Arc<Seen>,
+    /// The file has no content but the one in the scratch copy.
+    pub(super) in_scratch: bool,
     /// The scratch copy, in which another handle may change the file at any time.
     pub(super) scratch: Option<Overlay>,
     pub(super) offset: u64,
@@ -58,6 +60,10 @@ impl Reader {
         if let Some(bytes) = changed.and_then(|it| it.read_at(&self.file.path, self.offset, size)) {
             self.offset += bytes.len() as u64;
             return Ok(bytes.into());
+        }
+        if self.in_scratch {
+            // The component has removed or renamed it since.
+            return Err(ReaderError::Io(std::io::ErrorKind::NotFound.into()));
         }
         let bytes_left = &self.meters.repo_read.bytes;
         let allowed = bytes_left.left().min(self.end.saturating_sub(self.offset));
