@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use act_component::{
@@ -344,6 +345,41 @@ async fn the_scratch_copy_is_bounded_and_so_is_its_difference() {
     assert!(!repository.root().join("many-0").exists(), "all or nothing");
     let few = answer(&component, "files_many", json!({"count": 150}), with()).await;
     assert_eq!(few["changed"].as_array().unwrap().len(), 150);
+}
+
+/// Returns the kilobytes of shared memory on this machine, in which the files without a name of this process are.
+#[cfg(target_os = "linux")]
+fn shared_memory() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix("Shmem:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+// FOREIGN-10: a handle of a file in the scratch copy holds no copy of the content, because nothing would bound their number
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn many_handles_of_one_large_file_cost_the_memory_of_one() {
+    let repository = Repository::new();
+    let component = writing();
+    let with = editing(&repository.writers()[0], Events::silent());
+    let (before, done) = (shared_memory(), Arc::new(AtomicBool::new(false)));
+    let watch = std::thread::spawn({
+        let done = Arc::clone(&done);
+        move || {
+            let mut most = before;
+            while !done.load(Ordering::Relaxed) {
+                most = most.max(shared_memory());
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            most
+        }
+    });
+    let hold = json!({"path": "/repo/large", "megabytes": 20, "count": 60});
+    let held = answer(&component, "files_hold_files", hold, with).await;
+    done.store(true, Ordering::Relaxed);
+    let most = watch.join().unwrap();
+    assert_eq!(held["ok"], true, "{held}");
+    assert!(most - before < 600 << 10, "{before} kB before, {most} kB with the handles");
 }
 
 // FOREIGN-10, security line 12: what a listing of the copy holds in the host is paid for when it is opened, read or not

@@ -310,7 +310,7 @@ impl Files<'_> {
         if self.call.scratch.is_none() {
             return self.refuse_write(handle, "");
         }
-        let Open { seen, is_writable } = self.get(handle)?;
+        let Open { seen, is_writable, .. } = self.get(handle)?;
         if seen.kind != Kind::File {
             return Err(ErrorCode::IsDirectory.into());
         }
