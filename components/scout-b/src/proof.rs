@@ -124,15 +124,15 @@ fn judge_line(
 /// A run of a line in which every command fails that may run tests.
 #[derive(Default)]
 struct Simulation {
-    /// Whether the last command failed.
+    /// True if the last command failed.
     failed: bool,
-    /// Whether a command ran that may run tests.
+    /// True if a command ran that may run tests.
     tests: bool,
-    /// Whether the line fails by itself.
+    /// True if the line fails by itself.
     refuses: bool,
     /// What the first command does that is neither quiet nor a test.
     other: Option<&'static str>,
-    /// Whether the line has ended.
+    /// True if the line has ended.
     over: bool,
     errexit: bool,
     pipefail: bool,

@@ -71,7 +71,7 @@ pub struct Inspection {
     pub imports: Vec<String>,
     /// Names of the exports at the top level, in their order.
     pub exports: Vec<String>,
-    /// Whether the component needs to write and imports no interface of ours. The directory that it sees is then a
+    /// True if the component needs to write and imports no interface of ours. The directory that it sees is then a
     /// scratch copy, and its import of the file system is what leads to `repo.write`.
     pub writes_to_scratch: bool,
 }
@@ -137,7 +137,7 @@ impl Inspection {
         self.manifest.kind
     }
 
-    /// Whether the component exports the interface of its kind.
+    /// Returns whether the component exports the interface of its kind.
     pub fn is_what_it_says(&self) -> bool {
         let export = self.manifest.kind.export();
         self.manifest.is_foreign() || self.exports.iter().any(|name| is_interface(name, export))

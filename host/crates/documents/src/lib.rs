@@ -47,7 +47,7 @@ pub fn edit_line(path: &Path, expected: u64, index: usize, new: &str) -> Result<
 /// Replaces the whole text by `content`, and returns the new document.
 ///
 /// # Errors
-/// As for [`edit_line`].
+/// The errors of [`edit_line`].
 pub fn full_rewrite(path: &Path, expected: u64, content: &str) -> Result<Snapshot, Refused> {
     edit(path, |document| document.full_rewrite(expected, content))
 }
@@ -56,7 +56,7 @@ pub fn full_rewrite(path: &Path, expected: u64, content: &str) -> Result<Snapsho
 /// something to store.
 ///
 /// # Errors
-/// As for [`edit_line`]; `NoPlace` when the artifact directory cannot be used.
+/// The errors of [`edit_line`]; `NoPlace` when the artifact directory cannot be used.
 pub fn finish(
     path: &Path,
     expected: u64,

@@ -85,7 +85,7 @@ impl Wanted {
         }
     }
 
-    /// Whether a definition of the file may be wanted.
+    /// Returns whether a definition of the file may be wanted.
     pub fn is_in(&self, brief: &Brief) -> bool {
         self.0.as_ref().is_some_and(|wanted| wanted.is_match(&brief.names))
     }

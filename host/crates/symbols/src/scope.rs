@@ -103,7 +103,7 @@ impl<'s> OutlineBuilder<'s> {
         self.around.iter().any(|(_, around)| matches!(around, Scope::Function))
     }
 
-    /// Whether the node is directly in an export statement.
+    /// Returns whether the node is directly in an export statement.
     pub(super) fn is_export(&self) -> bool {
         matches!(self.around.last(), Some((_, Scope::Export)))
     }
@@ -121,7 +121,7 @@ impl<'s> OutlineBuilder<'s> {
         self.around.iter().filter(|(_, around)| module(around)).count()
     }
 
-    /// Whether other files can name the type or module around the node.
+    /// Returns whether other files can name the type or module around the node.
     pub(super) fn is_around_exported(&self) -> bool {
         self.container().is_none_or(|(_, exported, _)| exported)
     }

@@ -78,7 +78,7 @@ impl Engine {
     /// Connects like [`Engine::connect`], with `env` in place of the process environment.
     ///
     /// # Errors
-    /// As for [`Engine::connect`].
+    /// The errors of [`Engine::connect`].
     pub async fn connect_with(
         env: impl Fn(&str) -> Option<String>,
     ) -> Result<Self, EngineUnavailable> {
@@ -88,7 +88,7 @@ impl Engine {
     /// Connects to the engine at `unix://PATH` or `tcp://HOST:PORT`, without TLS.
     ///
     /// # Errors
-    /// As for [`Engine::connect`].
+    /// The errors of [`Engine::connect`].
     pub async fn connect_to(host: &str) -> Result<Self, EngineUnavailable> {
         Self::connect_at(&Address::plain(host)).await
     }

@@ -192,7 +192,7 @@ impl CopySet {
         Ok(Self { root, ignores, notes, entries })
     }
 
-    /// Whether git ignores a path, by the rules at the time when the set was made. The path need not exist.
+    /// Returns whether git ignores a path, by the rules at the time when the set was made. The path need not exist.
     pub fn ignores(&self, path: &Path, is_dir: bool) -> bool {
         self.ignores.ignores_path(path.as_os_str().as_bytes(), is_dir)
     }
@@ -220,7 +220,7 @@ impl CopySet {
     /// Reads the target of the link of an entry.
     ///
     /// # Errors
-    /// As for [`CopySet::open`].
+    /// The errors of [`CopySet::open`].
     pub fn link_target(&self, entry: &CopyEntry) -> Result<OsString, CopyError> {
         let path = entry.path.as_os_str().as_bytes();
         let dir = path
@@ -237,7 +237,7 @@ impl CopySet {
     /// Reads every file once and computes the digests.
     ///
     /// # Errors
-    /// As for [`CopySet::open`].
+    /// The errors of [`CopySet::open`].
     pub fn tree(&self) -> Result<Tree, CopyError> {
         let mut tree = TreeBuilder::default();
         let mut buffer = vec![0; READ_AT_ONCE];
@@ -256,7 +256,7 @@ impl CopySet {
 }
 
 impl CopyEntry {
-    /// Whether the owner may execute the file, which is the one permission that git stores.
+    /// Returns whether the owner may execute the file, which is the one permission that git stores.
     pub fn is_executable(&self) -> bool {
         self.mode & 0o100 != 0
     }
@@ -265,7 +265,7 @@ impl CopyEntry {
 /// Returns the digest of everything that a verification sees.
 ///
 /// # Errors
-/// As for [`CopySet::of`] and [`CopySet::open`].
+/// The errors of [`CopySet::of`] and [`CopySet::open`].
 pub fn tree_digest(root: &Path, include: &PathGlobs) -> Result<String, CopyError> {
     Ok(CopySet::of(root, include)?.tree()?.digest)
 }
@@ -291,7 +291,7 @@ fn explain(entry: &CopyEntry, errno: Errno) -> CopyError {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnverifiedFile {
     pub path: String,
-    /// Whether the user allowed the path for this task.
+    /// True if the user allowed the path for this task.
     pub allowed: bool,
 }
 
@@ -308,7 +308,7 @@ impl<'a> VerificationScope<'a> {
         Self { ignores: IgnoreRules::new(root), include }
     }
 
-    /// Whether a file of that path is in the tree, or would be if it existed. Names that are never in it, like `.git`,
+    /// Returns whether a file of that path is in the tree, or would be if it existed. Names that are never in it, like `.git`,
     /// are not considered here, because they may not be written anyway.
     pub(super) fn holds(&self, path: &str) -> bool {
         !self.ignores.ignores_path(path.as_bytes(), false) || self.include.matches(path)

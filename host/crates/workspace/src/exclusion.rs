@@ -64,12 +64,12 @@ pub(super) fn by_name(profile: Profile, path: &str, kind: Option<Kind>) -> Optio
     None
 }
 
-/// Whether a name on `path` is that of a secret.
+/// Returns whether a name on `path` is that of a secret.
 pub(super) fn is_secret(path: &str) -> bool {
     fold(path).split('/').any(is_secret_name)
 }
 
-/// Whether `path` is, or lies in, a directory that tools fill: dependencies, environments, caches, outputs.
+/// Returns whether `path` is, or lies in, a directory that tools fill: dependencies, environments, caches, outputs.
 pub(super) fn is_in_build_directory(path: &str, kind: Option<Kind>) -> bool {
     let path = fold(path);
     let (parents, last) = path.rsplit_once('/').unwrap_or(("", &path));
@@ -92,7 +92,7 @@ pub(super) fn fold(text: &str) -> Cow<'_, str> {
     )
 }
 
-/// Whether a name is that of a temporary file, which a write creates beside its target.
+/// Returns whether a name is that of a temporary file, which a write creates beside its target.
 pub(super) fn is_temporary(name: &str) -> bool {
     name.strip_prefix(TEMPORARY_PREFIX)
         .and_then(|rest| rest.strip_suffix(TEMPORARY_SUFFIX))

@@ -220,7 +220,7 @@ fn has_git(dir: &Root) -> bool {
     statat(dir, ".git", AtFlags::SYMLINK_NOFOLLOW).is_ok()
 }
 
-/// Whether files of `uid` may decide about files of `owner`.
+/// Returns whether files of `uid` may decide about files of `owner`.
 fn trusted(uid: u32, owner: u32) -> bool {
     uid == owner || uid == 0
 }
@@ -287,7 +287,7 @@ impl Tracked {
         self.paths.binary_search_by(|known| known.as_slice().cmp(path)).is_ok()
     }
 
-    /// Whether anything below the directory is tracked.
+    /// Returns whether anything below the directory is tracked.
     fn has_below(&self, dir: &[u8]) -> bool {
         let below = [dir, b"/"].concat();
         let first = self.paths.partition_point(|known| known.as_slice() < below.as_slice());
@@ -421,7 +421,7 @@ impl IgnoreRules {
         }
     }
 
-    /// Whether git tracks a file in the directory `path`, or `path` itself.
+    /// Returns whether git tracks a file in the directory `path`, or `path` itself.
     pub(super) fn tracks_below(&self, path: &[u8]) -> bool {
         self.is_tracked(path, true)
     }
@@ -448,13 +448,13 @@ impl IgnoreRules {
         rules
     }
 
-    /// Whether git ignores `path`, which lies in a directory with the rules `around`. A directory that holds a tracked
+    /// Returns whether git ignores `path`, which lies in a directory with the rules `around`. A directory that holds a tracked
     /// file is not ignored itself, but its other files are.
     pub(super) fn ignores(&self, around: &DirRules, path: &[u8], is_dir: bool) -> bool {
         (around.ignored || self.matched(around, path, is_dir)) && !self.is_tracked(path, is_dir)
     }
 
-    /// Whether git ignores a path. It need not exist.
+    /// Returns whether git ignores a path. It need not exist.
     pub(super) fn ignores_path(&self, path: &[u8], is_dir: bool) -> bool {
         let dir =
             path.iter().rposition(|byte| *byte == b'/').map_or(&b""[..], |slash| &path[..slash]);
@@ -596,7 +596,7 @@ fn parse(read: Result<Option<Vec<u8>>, Unreadable>) -> Rules {
     }
 }
 
-/// Whether the patterns ignore a path. The last matching pattern of the innermost set decides.
+/// Returns whether the patterns ignore a path. The last matching pattern of the innermost set decides.
 fn matched(around: &DirRules, path: &[u8], is_dir: bool) -> bool {
     for (start, set) in around.sets.iter().rev() {
         let Some(relative) = path.get(*start..) else { continue };

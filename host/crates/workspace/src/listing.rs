@@ -127,7 +127,7 @@ pub fn list(
 /// Returns the paths of all files in view, without looking at the files.
 ///
 /// # Errors
-/// As for [`list`].
+/// The errors of [`list`].
 pub fn files(view: &RepoView) -> Result<HashSet<String>, SelectionError> {
     let want = Selection { kinds: vec![Kind::File], ..Selection::default() };
     let (mut found, mut cursor) = (HashSet::new(), None);
@@ -506,7 +506,7 @@ fn scan_over(
     scan((!is_in_overlay(overlay, path)).then_some(fd), &over, from, WINDOW, stop)
 }
 
-/// Whether a directory exists in the overlay alone.
+/// Returns whether a directory exists in the overlay alone.
 fn is_in_overlay(overlay: Option<&Overlay>, path: &[u8]) -> bool {
     let Some((over, path)) = overlay.zip(std::str::from_utf8(path).ok()) else { return false };
     matches!(over.lookup(path), Lookup::Directory)

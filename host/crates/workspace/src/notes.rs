@@ -102,7 +102,7 @@ pub(super) fn notes_dir_of(root: &Root, rules: &IgnoreRules) -> Option<&'static 
     NOTES_DIRS.into_iter().find(|name| is_ours(root, rules, name))
 }
 
-/// Whether `path` is the directory of the notes `notes`, or lies in it.
+/// Returns whether `path` is the directory of the notes `notes`, or lies in it.
 pub(super) fn is_in_notes(path: &str, notes: Option<&str>) -> bool {
     notes.is_some_and(|notes| fold(path).split('/').next() == Some(notes))
 }
@@ -135,7 +135,7 @@ fn holds_only_notes(dir: &OwnedFd) -> bool {
     })
 }
 
-/// Whether act writes files of this name into the directory of its notes.
+/// Returns whether act writes files of this name into the directory of its notes.
 fn is_note(name: &str) -> bool {
     const FIXED: [&str; 4] = ["context_latest.md", "summary.md", "stuck_report.md", ".gitignore"];
     let numbered = || {
@@ -269,7 +269,7 @@ impl NotesDir {
     /// Replaces `name` by a link to the file `target` in the same directory.
     ///
     /// # Errors
-    /// As for [`NotesDir::replace`].
+    /// The errors of [`NotesDir::replace`].
     pub fn replace_with_link(&self, name: &str, target: &str) -> Result<(), NotesError> {
         check_name(name)?;
         check_name(target)?;

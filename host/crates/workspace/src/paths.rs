@@ -106,12 +106,12 @@ impl fmt::Display for RepoPath {
     }
 }
 
-/// Whether a stored path is one that [`RepoPath::parse`] leaves as it is.
+/// Returns whether a stored path is one that [`RepoPath::parse`] leaves as it is.
 pub fn is_repo_path(path: &str) -> bool {
     RepoPath::parse(path).is_ok_and(|parsed| parsed.as_str() == path)
 }
 
-/// Whether `path` is `dir` or lies in it.
+/// Returns whether `path` is `dir` or lies in it.
 pub fn is_at_or_below(path: &[u8], dir: &[u8]) -> bool {
     dir.is_empty()
         || path.strip_prefix(dir).is_some_and(|rest| rest.is_empty() || rest.first() == Some(&b'/'))
@@ -192,12 +192,12 @@ impl PathGlobs {
         !self.is_empty() && self.set.is_match(OsStr::from_bytes(path))
     }
 
-    /// Whether the directory is on the way to the plain leading part of a glob.
+    /// Returns whether the directory is on the way to the plain leading part of a glob.
     pub(super) fn may_lie_below(&self, dir: &str) -> bool {
         self.bases.iter().any(|base| is_at_or_below(base.as_bytes(), dir.as_bytes()))
     }
 
-    /// Whether a path below the directory could match. The answer may be true although none does.
+    /// Returns whether a path below the directory could match. The answer may be true although none does.
     pub(super) fn may_match_below(&self, dir: &[u8]) -> bool {
         self.bases.iter().any(|base| {
             let base = base.as_bytes();

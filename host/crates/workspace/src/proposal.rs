@@ -36,7 +36,7 @@ impl Blob {
         Self { bytes, mode, sha256 }
     }
 
-    /// Whether the owner may execute the file.
+    /// Returns whether the owner may execute the file.
     pub fn is_executable(&self) -> bool {
         self.mode & 0o100 != 0
     }
@@ -110,7 +110,7 @@ impl RepoWriter {
     /// attempt. It counts as changed by this task, but is not among the returned changes.
     ///
     /// # Errors
-    /// As for [`RepoWriter::apply`]; `Conflict` for a file that changed since the dry run.
+    /// The errors of [`RepoWriter::apply`]; `Conflict` for a file that changed since the dry run.
     pub fn apply_proposal(
         &self,
         files: &[ProposedFile],

@@ -26,7 +26,7 @@ pub struct Slice {
     pub path: String,
     pub offset: u64,
     pub length: Option<u64>,
-    /// Whether to return the version, which an edit needs. The whole file is read for it.
+    /// True to return the version, which an edit needs. The whole file is read for it.
     pub with_version: bool,
     /// Maximum size in bytes of a file that is read for its version, below [`MAX_READ`].
     pub version_bytes: Option<u64>,
@@ -165,7 +165,7 @@ pub struct Version {
 }
 
 impl Version {
-    /// Whether this is the expected version: the number satisfies the edit protocol, and the bytes are the ones that
+    /// Returns whether this is the expected version: the number satisfies the edit protocol, and the bytes are the ones that
     /// were read.
     pub fn is(&self, expected: &Self) -> bool {
         edit_protocol::expect(expected.number, self.number).is_ok()

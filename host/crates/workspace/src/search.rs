@@ -39,7 +39,7 @@ const MAX_TABLES: usize = 8 << 20;
 pub struct Pattern {
     pub regex: String,
     pub ignore_case: bool,
-    /// Whether a match may span lines. The hit is its first line.
+    /// True if a match may span lines. The hit is its first line.
     pub multi_line: bool,
     /// Number of bytes of each file that the caller may read; `None` for all.
     pub file_bytes: Option<u64>,
@@ -265,7 +265,7 @@ impl<'v> Matcher<'v> {
     }
 }
 
-/// Whether each line matches in the whole text exactly if it matches alone. A line that ends in `\r\n` or is cut may
+/// Returns whether each line matches in the whole text exactly if it matches alone. A line that ends in `\r\n` or is cut may
 /// not.
 fn lines_are_alike(text: &[u8]) -> bool {
     text.len() <= MAX_LINE && !text.contains(&b'\r')

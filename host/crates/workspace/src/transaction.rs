@@ -495,7 +495,7 @@ pub(super) fn exchange(dir: &OwnedFd, a: &str, b: &str) -> Result<(), Errno> {
     rustix::fs::renameat_with(dir, a, dir, b, RenameFlags::EXCHANGE)
 }
 
-/// Whether the file system, or the kernel, cannot do what a rename flag asks for.
+/// Returns whether the file system, or the kernel, cannot do what a rename flag asks for.
 pub(super) fn is_unsupported(errno: Errno) -> bool {
     matches!(errno, Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP)
 }
@@ -709,7 +709,7 @@ fn attributes(file: impl AsFd) -> Vec<(CString, Vec<u8>)> {
         .collect()
 }
 
-/// Whether an attribute is preserved: the user's own and the labels of the system are. Not preserved are attributes of
+/// Returns whether an attribute is preserved: the user's own and the labels of the system are. Not preserved are attributes of
 /// the old bytes (`security.ima`), those that give a program more rights than its review covered
 /// (`security.capability`, as with set-id bits), and the file system's own (`trusted.*`).
 fn is_preserved(name: &[u8]) -> bool {

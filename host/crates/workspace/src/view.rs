@@ -342,7 +342,7 @@ impl RepoView {
             .or_else(by_git)
     }
 
-    /// Whether the path lies in a part, or is a directory on the way to one. A path of unknown kind may be such a
+    /// Returns whether the path lies in a part, or is a directory on the way to one. A path of unknown kind may be such a
     /// directory.
     fn is_in_a_part(&self, path: &str, kind: Option<Kind>) -> bool {
         let Some(parts) = &self.0.parts else { return true };
@@ -363,7 +363,7 @@ impl RepoView {
         self.0.overlay.as_ref()
     }
 
-    /// Whether the file or directory at a real name is in the overlay.
+    /// Returns whether the file or directory at a real name is in the overlay.
     pub(super) fn is_in_overlay(&self, path: &str) -> bool {
         let found = self.overlay().map(|over| over.lookup(path));
         matches!(found, Some(Lookup::File(_) | Lookup::Directory))

@@ -139,7 +139,7 @@ fn normalised(path: &str) -> String {
     parts.join("/")
 }
 
-/// Whether no tool may write `path`: `.git` at any depth, the directory `notes` of act's notes and `agent.yaml` at the
+/// Returns whether no tool may write `path`: `.git` at any depth, the directory `notes` of act's notes and `agent.yaml` at the
 /// root, in every spelling that a file system takes for them.
 pub fn is_protected(path: &str, notes: &str) -> bool {
     let path = normalised(path);
@@ -149,7 +149,7 @@ pub fn is_protected(path: &str, notes: &str) -> bool {
         || parts.any(is_dot_git)
 }
 
-/// Whether `path` holds settings that editors, agents, shells or hooks obey without asking.
+/// Returns whether `path` holds settings that editors, agents, shells or hooks obey without asking.
 pub fn is_guarded(path: &str) -> bool {
     const ANYWHERE: [&str; 26] = [
         ".vscode",
@@ -203,12 +203,12 @@ fn plain_name(name: &str) -> &str {
     name.trim_end_matches(['.', ' '])
 }
 
-/// Whether a plain name means `.git`, also by the short name that NTFS gives it.
+/// Returns whether a plain name means `.git`, also by the short name that NTFS gives it.
 fn is_dot_git(plain: &str) -> bool {
     matches!(plain, ".git" | "git~1")
 }
 
-/// Whether a plain name is an NTFS short name of `.long`: its first six characters and a small number or, when those
+/// Returns whether a plain name is an NTFS short name of `.long`: its first six characters and a small number or, when those
 /// are taken, the beginning of a hash of the name (`hashed`, the value that git checks as well) and any number.
 fn is_short_for(plain: &str, long: &str, hashed: &str) -> bool {
     let Some((head, number)) = plain.split_once('~') else { return false };

@@ -147,7 +147,7 @@ pub enum LeftState {
 }
 
 impl LeftState {
-    /// Whether the file holds bytes that this task wrote.
+    /// Returns whether the file holds bytes that this task wrote.
     pub fn is_ours(self) -> bool {
         matches!(self, Self::Changed | Self::Written)
     }

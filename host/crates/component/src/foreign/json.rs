@@ -57,7 +57,7 @@ pub(super) fn schema(of: &Type) -> Value {
 }
 
 impl Type {
-    /// Whether `null` is one of the values. An option of such a type is written as an object with `some`, because two
+    /// Returns whether `null` is one of the values. An option of such a type is written as an object with `some`, because two
     /// nested `null` would look the same.
     pub(super) fn may_be_null(&self) -> bool {
         matches!(self, Self::Option(_))

@@ -286,7 +286,7 @@ fn complete_narrowed(
     Ok(())
 }
 
-/// Whether a name is taken: by a built-in component, or by a role of the Editor's conversation.
+/// Returns whether a name is taken: by a built-in component, or by a role of the Editor's conversation.
 pub fn is_reserved(name: &str) -> bool {
     ["editor", "a", "b"].contains(&name) || builtin::ALL.iter().any(|one| one.name == name)
 }

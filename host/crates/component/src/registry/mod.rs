@@ -247,7 +247,7 @@ impl Registry {
         Parties::new(inspection, grant, &self.policy.ceiling)
     }
 
-    /// Whether the approval holds for the repository in use.
+    /// Returns whether the approval holds for the repository in use.
     fn is_in_scope(&self, approval: &Approval) -> bool {
         match (&approval.repo, &self.repo) {
             (None, _) => true,

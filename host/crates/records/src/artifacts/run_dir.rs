@@ -359,7 +359,7 @@ impl ArtifactDir {
     /// Reads the last `limit` bytes of a log as valid UTF-8.
     ///
     /// # Errors
-    /// As for [`ArtifactDir::open_log`].
+    /// The errors of [`ArtifactDir::open_log`].
     pub fn read_log(
         &self,
         run_id: &str,

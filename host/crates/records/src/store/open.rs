@@ -66,7 +66,7 @@ impl Store {
     ///
     /// # Errors
     ///
-    /// As for [`Store::open`].
+    /// The errors of [`Store::open`].
     pub fn look(state: &Dir, path: &Path) -> Result<()> {
         let path = path.join(NAME);
         if !exists(state, &path)? {

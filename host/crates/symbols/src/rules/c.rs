@@ -140,7 +140,7 @@ fn name<'t>(
     None
 }
 
-/// Whether other files can name a definition: it is not `static` and not in a namespace without a name.
+/// Returns whether other files can name a definition: it is not `static` and not in a namespace without a name.
 fn is_shared(node: Node<'_>, builder: &OutlineBuilder<'_>) -> bool {
     let mut cursor = node.walk();
     let private = !builder.is_in_type()

@@ -133,7 +133,7 @@ fn is_private(node: Node<'_>, builder: &OutlineBuilder<'_>) -> bool {
     text.split_whitespace().any(|word| word == "private")
 }
 
-/// Whether a method has an annotation of JUnit, or one of the same name.
+/// Returns whether a method has an annotation of JUnit, or one of the same name.
 fn is_test(node: Node<'_>, builder: &OutlineBuilder<'_>) -> bool {
     let text = modifiers(node, builder).unwrap_or_default();
     let annotations = text.split('@').skip(1);

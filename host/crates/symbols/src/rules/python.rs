@@ -101,7 +101,7 @@ fn without_alias(name: Node<'_>, builder: &OutlineBuilder<'_>) -> String {
     }
 }
 
-/// Whether pytest or unittest collects a function of this name from this file.
+/// Returns whether pytest or unittest collects a function of this name from this file.
 fn is_test(name: &str, builder: &OutlineBuilder<'_>) -> bool {
     let stem = builder.file.split('.').next().unwrap_or_default();
     let collected = stem.starts_with("test_") || stem.ends_with("_test") || stem == "tests";

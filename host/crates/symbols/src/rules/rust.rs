@@ -146,7 +146,7 @@ fn is_public(node: Node<'_>) -> bool {
     modifier.is_some_and(|modifier| modifier.byte_range().len() < 3 + 6 || !is_self(modifier))
 }
 
-/// Whether a modifier is `pub(self)`, which exports nothing.
+/// Returns whether a modifier is `pub(self)`, which exports nothing.
 fn is_self(modifier: Node<'_>) -> bool {
     let mut cursor = modifier.walk();
     modifier.children(&mut cursor).any(|child| child.kind() == "self")

@@ -24,7 +24,7 @@ fn get(path: &Path, name: &str) -> Option<Vec<u8>> {
     value(File::open(path).unwrap(), &CString::new(name).unwrap()).unwrap()
 }
 
-/// Whether this file system has extended attributes.
+/// Returns whether this file system has extended attributes.
 fn set(path: &Path, name: &str, value: &[u8]) -> bool {
     match rustix::fs::setxattr(path, name, value, XattrFlags::empty()) {
         Err(Errno::OPNOTSUPP) => {
