@@ -110,11 +110,7 @@ impl Messages {
         let mut head = format!(r#"{{"model":{},"stream":true,"#, json(opening.model));
         if !opening.tools.is_empty() {
             let tools: Vec<_> = opening.tools.iter().map(tool).collect();
-            // One call a turn, because an edit moves the lines that a second call would name.
-            head.push_str(&format!(
-                r#""tools":{},"tool_choice":{{"type":"auto","disable_parallel_tool_use":true}},"#,
-                json(&tools)
-            ));
+            head.push_str(&format!(r#""tools":{},"tool_choice":{{"type":"auto"}},"#, json(&tools)));
         }
         let system = marked(&json(&Text { r#type: "text", text: opening.system }));
         head.push_str(&format!(r#""system":[{system}],"messages":["#));

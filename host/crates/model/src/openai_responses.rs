@@ -85,10 +85,7 @@ impl Items {
             json(&cache_key(opening.role, &tools, &instructions))
         );
         if !opening.tools.is_empty() {
-            // One call a turn, because an edit moves the lines that a second call would name.
-            head.push_str(&format!(
-                r#""tools":{tools},"tool_choice":"auto","parallel_tool_calls":false,"#
-            ));
+            head.push_str(&format!(r#""tools":{tools},"tool_choice":"auto","#));
         }
         head.push_str(&format!(r#""instructions":{instructions},"input":["#));
         Self(GrowingBody::new(head))

@@ -30,7 +30,7 @@ async fn the_request_has_tools_system_and_messages_in_the_order_of_the_cache() {
     let expected = concat!(
         r#"{"model":"m-1","stream":true,"#,
         r#""tools":[{"name":"report","description":"ends","input_schema":{"type":"object","properties":{"z":{},"a":{}}}}],"#,
-        r#""tool_choice":{"type":"auto","disable_parallel_tool_use":true},"#,
+        r#""tool_choice":{"type":"auto"},"#,
         r#""system":[{"type":"text","text":"act role: scout-a\nschema 1","cache_control":{"type":"ephemeral"}}],"#,
         r#""messages":[{"role":"user","content":[{"type":"text","text":"map it","cache_control":{"type":"ephemeral"}}]}],"#,
         r#""max_tokens":900,"output_config":{"format":{"type":"json_schema","schema":{"type":"object"}}}}"#,

@@ -33,7 +33,7 @@ async fn the_request_stores_nothing_and_asks_for_encrypted_reasoning() {
         r#"{"model":"m-1","stream":true,"store":false,"include":["reasoning.encrypted_content"],"prompt_cache_key":"#,
         &format!("\"{key}\","),
         r#""tools":[{"type":"function","name":"report","description":"ends","parameters":{"type":"object","properties":{"z":{},"a":{}}},"strict":false}],"#,
-        r#""tool_choice":"auto","parallel_tool_calls":false,"instructions":"act role: scout-a\nschema 1","#,
+        r#""tool_choice":"auto","instructions":"act role: scout-a\nschema 1","#,
         r#""input":[{"role":"user","content":"map it"}],"#,
         r#""max_output_tokens":900,"text":{"format":{"type":"json_schema","name":"answer","schema":{"type":"object"}}}}"#,
     ];

@@ -91,6 +91,8 @@ async fn the_prompt_only_grows() {
             .map(|text| bodies[1].rfind(text).unwrap_or_else(|| panic!("{text}: {}", bodies[1])))
             .collect();
         assert!(places.is_sorted(), "{wire:?}: {}", bodies[1]);
+        // MODEL-9
+        assert!(bodies.iter().all(|body| !body.contains("parallel_tool")), "{wire:?}");
     }
 }
 
