@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::examples::examples;
 use crate::harness::script::{attempt, call, done, opening, script};
@@ -39,24 +39,22 @@ fn a_published_component_answers_the_model_as_it_is() {
     let told = act.clone().script(&script(turns)).act(["run", "write the answer"]).status(0);
     let told = told.script_used_up();
     let asked = told.requests_of("editor").last().unwrap().body.clone();
-    let answers: Vec<Value> = asked["messages"]
+    let answers: Vec<&str> = asked["messages"]
         .as_array()
         .unwrap()
         .iter()
         .filter(|message| message["role"] == "tool")
-        .filter_map(|message| serde_json::from_str(message["content"].as_str()?).ok())
+        .filter_map(|message| message["content"].as_str())
         .collect();
-    let result = |of: &dyn Fn(&Value) -> bool| {
-        answers.iter().find(|answer| of(answer)).unwrap_or_else(|| panic!("{answers:#?}")).clone()
-    };
-    let parsed = result(&|answer| answer["result"]["base64"].is_string());
-    assert!(parsed["result"]["base64"].as_str().unwrap().starts_with("AGFzbQEAAAA"), "{parsed}");
-    let printed = result(&|answer| answer["result"].is_string());
-    assert!(printed["result"].as_str().unwrap().starts_with("(module"), "{printed}");
-    let refused = result(&|answer| answer["reason"] == "tool_failed");
-    assert!(refused["error"].as_str().unwrap().contains("expected"), "{refused}");
-    let shown = result(&|answer| answer["result"].is_array());
-    assert_eq!(shown["result"][0]["meta-type"], "module", "{shown}");
+    let begins = |with: &str| answers.iter().any(|answer| answer.starts_with(with));
+    for with in [
+        r#"{"base64":"AGFzbQEAAAA"#,
+        "(module",
+        "tool_failed: expected",
+        r#"[{"meta-type":"module""#,
+    ] {
+        assert!(begins(with), "{with}: {answers:#?}");
+    }
     // It was lent nothing, and asked for nothing.
     let log = act.act(["audit", "list", "--json", "--component", "wt"]).status(0);
     let log = log.json();

@@ -278,7 +278,7 @@ impl Session<'_> {
             );
             let results = turn.calls.iter().map(|call| ToolResult {
                 id: call.id.clone(),
-                content: Answer::refusal("bad_arguments", &needed).json,
+                content: Answer::refusal("bad_arguments", &needed).text,
                 is_error: true,
             });
             if turn.calls.is_empty() {

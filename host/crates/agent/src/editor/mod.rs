@@ -321,7 +321,7 @@ impl<'a> Session<'a> {
                 // The host refused to verify, and would refuse again and again.
                 return Err(finish::idle(&turn).into());
             }
-            let text = format!("{why}. It answered:\n{}", answer.json);
+            let text = format!("{why}. It answered:\n{}", answer.text);
             self.answer_bytes += text.len();
             conversation.say(&text);
         }
@@ -344,9 +344,9 @@ impl<'a> Session<'a> {
                 ToolOutput::End(next) => return Ok(Some(next)),
                 ToolOutput::Answer(answer) => answer,
             };
-            self.answer_bytes += answer.json.len();
+            self.answer_bytes += answer.text.len();
             let (id, is_error) = (call.id.clone(), answer.is_error);
-            results.push(ToolResult { id, content: answer.json, is_error });
+            results.push(ToolResult { id, content: answer.text, is_error });
         }
         conversation.answer(results).map_err(|error| model_failed(&error))?;
         Ok(None)
@@ -386,7 +386,7 @@ impl<'a> Session<'a> {
         if self.editor.cancel.is_cancelled() {
             return Err(TaskResult::cancelled().into());
         }
-        let answer = match answer.json.len() > RESULT_BYTES {
+        let answer = match answer.text.len() > RESULT_BYTES {
             true => Answer::refusal("too_large", "the tool's answer is too large; ask for less"),
             false => self.with_difference(answer),
         };

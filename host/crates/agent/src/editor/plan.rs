@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::prompt::{self, ResumeContext};
 use super::scouts::{Decision, requery};
@@ -129,14 +128,14 @@ impl Session<'_> {
 
         let requery = self.requery();
         let asked = self.asked_for(&plan, first, &requery);
-        let mut answer = json!({"ok": true});
+        let mut answer = "the plan is accepted".to_owned();
         if !asked.is_empty() {
             let names: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
             let tests = first.then(|| {
                 let workplace = Arc::clone(&self.editor.workplace);
                 tokio::task::spawn_blocking(move || workplace.has_tests())
             });
-            answer["reports"] = self.ask(&asked).await?;
+            answer.push_str(&self.ask(&asked).await?);
             if let Some(tests) = tests {
                 self.has_tests = tests.await.ok();
             }
@@ -173,7 +172,7 @@ impl Session<'_> {
             self.phase = Phase::Working;
             self.milestone(Milestone::Implementing);
         }
-        Ok(Answer::ok(&answer))
+        Ok(Answer::ok(answer))
     }
 
     /// The Scouts to ask again after a REPLAN, because of the last failures.

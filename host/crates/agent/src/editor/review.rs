@@ -4,7 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use serde_json::{Map, Value, json};
 use similar::{ChangeTag, TextDiff};
 
 use super::Session;
@@ -12,24 +11,21 @@ use super::tools::Answer;
 use act_workspace::{Content, ContentChange};
 
 impl Session<'_> {
-    /// Adds the lines that a call changed to its answer. An answer that is not a JSON object stays unchanged.
-    pub(super) fn with_difference(&mut self, answer: Answer) -> Answer {
+    /// Adds the lines that a call changed to its answer.
+    pub(super) fn with_difference(&mut self, mut answer: Answer) -> Answer {
         let writer = &self.editor.writer;
         let paths: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
         let edited = self.review.after_call(&paths, &|path| writer.text(path));
         if !edited.changed {
             return answer;
         }
-        let Ok(mut object) = serde_json::from_str::<Map<String, Value>>(&answer.json) else {
-            return answer;
-        };
         if let Some(diff) = edited.diff {
-            object.insert("diff".to_owned(), diff.into());
+            answer.text.push_str(&format!("\n{diff}"));
         }
         if !std::mem::replace(&mut self.criteria_shown, true) {
-            object.extend(self.criteria_fields());
+            answer.text.push_str(&self.criteria());
         }
-        Answer { json: Value::Object(object).to_string(), ..answer }
+        answer
     }
 
     /// Refuses a verification once for changes that the model has not seen whole, and shows them.
@@ -38,12 +34,8 @@ impl Session<'_> {
         let difference = self.review.unseen(&|path| writer.text(path))?;
         let message = "not run yet: compare the difference with the criteria, mend what does not hold, \
                        then call verify again";
-        let mut answer = json!({"ok": false, "reason": "not_verified", "message": message});
-        if let Some(object) = answer.as_object_mut() {
-            object.insert("diff".to_owned(), difference.into());
-            object.extend(self.criteria_fields());
-        }
-        Some(Answer { json: answer.to_string(), is_error: true })
+        let criteria = self.criteria();
+        Some(Answer::refusal("not_verified", &format!("{message}\n{difference}{criteria}")))
     }
 
     /// Refuses a verification that would miss changed files, because rules of git that changed during the task ignore
@@ -53,11 +45,8 @@ impl Session<'_> {
         let paths: Vec<_> = untested.map(|file| file.path).collect();
         let message = "git ignores these changed files now, so the Verifier would not see them: remove the rule that \
                        ignores them from .gitignore, then call verify again";
-        (!paths.is_empty()).then(|| {
-            let answer =
-                json!({"ok": false, "reason": "not_verified", "message": message, "paths": paths});
-            Answer { json: answer.to_string(), is_error: true }
-        })
+        (!paths.is_empty())
+            .then(|| Answer::refusal("not_verified", &format!("{message}\n{}", paths.join("\n"))))
     }
 
     /// All changes so far, for a new conversation.
@@ -67,17 +56,20 @@ impl Session<'_> {
         whole(&paths, &|path| writer.text(path))
     }
 
-    /// The criteria, acceptance and non-goals of the plans; a field without items is left out.
-    fn criteria_fields(&self) -> Map<String, Value> {
+    /// The criteria, acceptance and non-goals of the plans as lists; a list without items is left out.
+    fn criteria(&self) -> String {
         let goals = self.plans.goals();
-        let mut all = Map::new();
+        let mut all = String::new();
         for (name, items) in [
             ("criteria", &goals.criteria),
             ("acceptance", &goals.acceptance),
             ("non_goals", &goals.non_goals),
         ] {
             if !items.is_empty() {
-                all.insert(name.to_owned(), json!(items));
+                all.push_str(&format!("\n{name}:"));
+            }
+            for item in items {
+                all.push_str(&format!("\n- {item}"));
             }
         }
         all

@@ -5,7 +5,7 @@ mod fakes;
 mod first_request;
 
 use act_model::{Stop, Turn};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use fakes::{Story, attempt, call, calls, done, done_with, plan, run_id, text, verify, write};
 
@@ -139,8 +139,8 @@ fn silence_after_an_edit_verifies_and_three_idle_turns_end_the_task() {
     assert_eq!(told.runs, 1);
     let report = told.read("agent/stuck_report.md");
     assert!(report.contains(&run_id(1)), "{report}");
-    let answer = told.messages().into_iter().find(|text| text.contains("\"FAIL\"")).unwrap();
-    let why = "You called no tool, so the host ran `verify`. It answered:\n{";
+    let answer = told.messages().into_iter().find(|text| text.contains("FAIL · ")).unwrap();
+    let why = "You called no tool, so the host ran `verify`. It answered:\nstep_failed: FAIL · ";
     assert!(answer.starts_with(why), "a bare answer would look like words of the user: {answer}");
 }
 
@@ -155,7 +155,7 @@ fn a_file_that_git_ignores_is_not_verified_by_silence() {
     let told = Story::new().turns([plan("write it"), calls(&ignored)]).turns(words).run();
     assert_eq!(told.state(), ("STUCK", Some("model_idle")));
     assert_eq!(told.runs, 0);
-    let refused = |text: &&str| text.contains("\"not_verified\"") && text.contains("answer.txt");
+    let refused = |text: &&str| text.contains("\nnot_verified: ") && text.contains("answer.txt");
     assert_eq!(told.messages().into_iter().filter(refused).count(), 2);
 }
 
@@ -168,7 +168,7 @@ fn silence_shows_a_long_difference_before_it_verifies() {
     assert_eq!(told.state(), ("SUCCESS", None));
     assert_eq!(told.runs, 1);
     let shown = told.messages().into_iter().find(|text| text.contains("number 299")).unwrap();
-    assert!(shown.contains("\"not_verified\"") && shown.contains("holds the answer"), "{shown}");
+    assert!(shown.contains("\nnot_verified: ") && shown.contains("holds the answer"), "{shown}");
 }
 
 /// EDITOR-10
@@ -207,9 +207,10 @@ fn read_log_gives_the_log_of_a_run_of_this_task() {
     let told = Story::new().turns(turns).run();
     assert_eq!(told.state(), ("SUCCESS", None));
     let logs: Vec<_> =
-        told.answers().into_iter().filter(|answer| answer["log"].is_string()).collect();
-    assert_eq!(logs.len(), 2);
-    assert_eq!((&logs[0]["log"], &logs[1]["log"]), (&json!("wrong\n"), &json!("right\n")));
+        told.answers().into_iter().filter(|answer| answer.starts_with("log of ")).collect();
+    let expected =
+        [(1, "wrong"), (2, "right")].map(|(n, log)| format!("log of {}\n{log}\n", run_id(n)));
+    assert_eq!(logs, expected);
     assert_eq!(told.reasons(), ["step_failed", "not_found"]);
 }
 
@@ -225,10 +226,7 @@ fn a_replan_that_changes_nothing_is_refused_twice() {
         .chain([say("hm"), say("hm"), say("hm")]);
     let told = Story::new().turns(turns).run();
     assert_eq!(told.state(), ("STUCK", Some("model_idle")));
-    let second = told.conversations[1].iter().filter_map(|message| match message {
-        fakes::Message::Tool(answer) if answer["ok"] == false => answer["reason"].as_str(),
-        _ => None,
-    });
+    let second = told.conversations[1].iter().filter_map(fakes::Message::reason);
     let expected = [&["same_strategy"; 4][..], &["step_failed"]].concat();
     assert_eq!(second.collect::<Vec<_>>(), expected);
     assert_eq!(told.runs, 4);
@@ -322,7 +320,7 @@ fn questions_and_logs_are_bounded_as_everything_is() {
     assert_eq!(told.state(), ("STUCK", Some("model_idle")));
     let answers = told.answers();
     let refused =
-        |answers: &[&Value]| answers.iter().filter(|answer| answer["reason"] == "budget").count();
+        |answers: &[&str]| answers.iter().filter(|answer| answer.starts_with("budget: ")).count();
     let (questions, rest) = answers.split_at(11);
     assert_eq!(refused(questions), 2);
     let logs: Vec<_> = rest.iter().skip(3).take(256).copied().collect();
@@ -360,12 +358,8 @@ fn a_conflict_between_the_scouts_waits_for_a_decision_and_is_recorded() {
         let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
         let told = Story::new().scout_b_says(&["other.txt"]).turns(turns).run();
         assert_eq!(told.state(), ("SUCCESS", None));
-        let conflicts = &told.answers()[0]["conflicts"]["found"];
-        let about = "which files are affected";
-        assert_eq!(
-            conflicts,
-            &json!([{"about": about, "scout_a": "answer.txt", "scout_b": "other.txt"}])
-        );
+        let shown = "\n- which files are affected: scout-a says answer.txt, scout-b says other.txt";
+        assert_eq!(told.answers()[0].matches(shown).count(), 1, "{:?}", told.answers());
         let snapshot = told.read("agent/context_001.md");
         assert!(snapshot.contains(&format!("{line}{expected}")), "{snapshot}");
         assert!(snapshot.contains("### Files modified\n\nnone\n"), "{snapshot}");

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::plan::Plan;
@@ -55,69 +54,41 @@ impl From<Answer> for ToolOutput {
     }
 }
 
-/// The answer of a tool, as JSON text for the model: `{ok:true,…}` or `{ok:false,reason,…}`.
+/// The answer of a tool, as text for the model. An error begins with a stable word of `specs/` and `: `.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
-    pub json: String,
+    pub text: String,
     pub is_error: bool,
 }
 
-/// The fields by which an answer of a component is recognised.
-#[derive(Deserialize)]
-struct Head {
-    ok: bool,
-    reason: Option<String>,
-}
-
-impl Head {
-    fn of(text: &str) -> Option<Self> {
-        // serde would read the struct from a list as well.
-        text.trim_start().starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
-    }
-
-    fn fits(&self, is_error: bool) -> bool {
-        self.ok != is_error && (self.ok || self.reason.is_some())
-    }
-}
-
-/// An answer around text of a component that is no answer by itself.
-#[derive(Serialize)]
-struct Wrapped<'a> {
-    ok: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<&'a RawValue>,
-}
+/// Maximum number of bytes of a stable word at the beginning of an error.
+const WORD: usize = 40;
 
 impl Answer {
-    pub(super) fn ok(value: &Value) -> Self {
-        Self { json: value.to_string(), is_error: false }
+    pub fn ok(text: impl Into<String>) -> Self {
+        Self { text: text.into(), is_error: false }
     }
 
-    /// The answer of a component. Whatever the component returns, the model reads `{ok:true,…}` or
-    /// `{ok:false,reason,…}`.
+    /// The answer of a component. Its text reaches the model unchanged, except that an error without a stable word of its own
+    /// gets `tool_failed`.
     pub fn from_component(text: String, is_error: bool) -> Self {
-        if Head::of(&text).is_some_and(|head| head.fits(is_error)) {
-            return Self { json: text, is_error };
+        match is_error && stable_word(&text).is_none() {
+            true => Self::refusal("tool_failed", &text),
+            false => Self { text, is_error },
         }
-        // JSON is passed on byte for byte, other text as a JSON string.
-        let json = serde_json::from_str(&text).or_else(|_| serde_json::value::to_raw_value(&text));
-        let raw: Option<&RawValue> = json.as_deref().ok();
-        let wrapped = match is_error {
-            false => Wrapped { ok: true, reason: None, result: raw, error: None },
-            true => Wrapped { ok: false, reason: Some("tool_failed"), result: None, error: raw },
-        };
-        Self { json: serde_json::to_string(&wrapped).unwrap_or_default(), is_error }
     }
 
     /// A refusal that the model can act on. `reason` is one of the stable words of `specs/`.
     pub fn refusal(reason: &str, message: &str) -> Self {
-        let json = json!({"ok": false, "reason": reason, "message": message});
-        Self { json: json.to_string(), is_error: true }
+        Self { text: format!("{reason}: {message}"), is_error: true }
     }
+}
+
+/// Returns the stable word at the beginning of an error, or `None` when the text begins otherwise.
+fn stable_word(text: &str) -> Option<&str> {
+    let (word, _) = text.split_once(": ")?;
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
+    (!word.is_empty() && word.len() <= WORD && word.chars().all(fits)).then_some(word)
 }
 
 /// The tools of a conversation, always in the same order: the host's, then those of components.
@@ -378,7 +349,7 @@ impl Session<'_> {
             return Answer::refusal("not_found", "no run of this task has that run_id");
         }
         match self.editor.workplace.read_log(run_id, step) {
-            Ok(log) => Answer::ok(&json!({"ok": true, "run_id": run_id, "log": log})),
+            Ok(log) => Answer::ok(format!("log of {run_id}\n{log}")),
             Err(error) => Answer::refusal("not_found", &error.to_string()),
         }
     }
@@ -434,8 +405,8 @@ mod tests {
             parse::<Account>("7").unwrap_err(),
         ];
         for refusal in refusals {
-            assert!(refusal.is_error && refusal.json.contains("bad_arguments"), "{refusal:?}");
-            assert!(refusal.json.contains("line 1"), "{refusal:?}");
+            assert!(refusal.is_error && refusal.text.starts_with("bad_arguments: "), "{refusal:?}");
+            assert!(refusal.text.contains("line 1"), "{refusal:?}");
         }
     }
 
@@ -482,35 +453,16 @@ mod tests {
     }
 
     #[test]
-    fn what_a_component_says_reaches_the_model_as_an_answer() {
+    fn what_a_component_says_reaches_the_model_as_it_is() {
         // CAPABILITY-29
-        let answer = |text: &str, is_error| Answer::from_component(text.to_owned(), is_error).json;
-        for whole in [r#"{ "ok": true, "x": [1] }"#, r#"{"ok":true,"new_version":2}"#] {
-            assert_eq!(answer(whole, false), whole);
+        let answer = |text: &str, is_error| Answer::from_component(text.to_owned(), is_error).text;
+        for text in ["no notes", "", "a: b", r#"{ "ok": true, "x": [1] }"#] {
+            assert_eq!(answer(text, false), text);
         }
-        let refused = r#"{"ok":false,"reason":"not_found","message":"m"}"#;
-        assert_eq!(answer(refused, true), refused);
-        for (text, is_error, expected) in [
-            ("no notes", false, r#"{"ok":true,"result":"no notes"}"#),
-            ("", false, r#"{"ok":true,"result":""}"#),
-            ("[1,2]", false, r#"{"ok":true,"result":[1,2]}"#),
-            (r#"{"ok":"yes"}"#, false, r#"{"ok":true,"result":{"ok":"yes"}}"#),
-            ("[true]", false, r#"{"ok":true,"result":[true]}"#),
-            (
-                "123456789012345678901234567890",
-                false,
-                r#"{"ok":true,"result":123456789012345678901234567890}"#,
-            ),
-            (
-                r#"{"ok":false}"#,
-                true,
-                r#"{"ok":false,"reason":"tool_failed","error":{"ok":false}}"#,
-            ),
-            (r#"{"ok":false}"#, false, r#"{"ok":true,"result":{"ok":false}}"#),
-            ("no such file", true, r#"{"ok":false,"reason":"tool_failed","error":"no such file"}"#),
-            (r#"{"ok":true}"#, true, r#"{"ok":false,"reason":"tool_failed","error":{"ok":true}}"#),
-        ] {
-            assert_eq!(answer(text, is_error), expected);
+        assert_eq!(answer("not_found: no such issue", true), "not_found: no such issue");
+        let long = format!("{}: x", "a".repeat(WORD + 1));
+        for text in ["no such file", "", ": x", "Error: x", "two words: x", "word:x", &long] {
+            assert_eq!(answer(text, true), format!("tool_failed: {text}"));
         }
     }
 }

@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 use std::sync::{Arc, LazyLock};
 
 use regex::Regex;
-use serde_json::{Value, json};
 
 use super::plan::Repeat;
 use super::scouts::requery;
@@ -110,7 +109,7 @@ impl Session<'_> {
         let next = self.debug_loop.judge(verification.verdict.status());
         let failure = Attempt::of(number, self.strategies.all().len() as u32, &verification);
         let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&failure));
-        let answer = Answer::ok(&answer_for_model(&verification, &failure, as_before));
+        let answer = Answer::ok(answer_for_model(&verification, &failure, as_before));
         self.verified.push(failure.shown(&verification));
         if verification.failed() {
             self.milestone(Milestone::VerificationFailed);
@@ -244,40 +243,30 @@ fn answer_for_model(
     verification: &Verification,
     attempt: &Attempt,
     as_before: Option<&str>,
-) -> Value {
-    let number = attempt.number;
-    let warnings: Vec<_> = verification.warnings.iter().map(|warning| &warning.message).collect();
-    match &verification.verdict {
-        Verdict::Pass => json!({
-            "ok": true,
-            "status": "PASS",
-            "run_id": verification.run_id,
-            "attempt": format!("{number}/{HARD_STOP_AFTER}"),
-            "warnings": warnings,
-            "next": "call done, or edit on and verify again",
-        }),
-        verdict => {
-            let mut answer = json!({
-                "ok": false,
-                "status": verdict.status(),
-                "run_id": verification.run_id,
-                "attempt": format!("{number}/{HARD_STOP_AFTER}"),
-                "reason": attempt.reason,
-                "step": attempt.step,
-                "exit_code": attempt.exit_code,
-                "warnings": warnings,
-                "tail": tail(verification.tail.as_deref().unwrap_or_default()),
-            });
-            let scouts = requery(std::slice::from_ref(attempt));
-            if let Some(as_before) = as_before {
-                answer["baseline"] = as_before.into();
-            }
-            if let Some(hint) = ask(&scouts) {
-                answer["hint"] = hint.into();
-            }
-            answer
-        }
+) -> String {
+    let run = verification.run_id.as_ref().map(RunId::as_str).unwrap_or_default();
+    let status = verification.verdict.status().as_str();
+    let head = format!("{status} · {run} · attempt {} of {HARD_STOP_AFTER}", attempt.number);
+    let mut lines = vec![];
+    if !verification.failed() {
+        lines.push(head);
+        lines.push("call done, or edit on and verify again".to_owned());
+    } else {
+        let step = attempt.step.iter().map(|step| format!(" · step {step}"));
+        let code = attempt.exit_code.iter().map(|code| format!(" · exit code {code}"));
+        let place: String = step.chain(code).collect();
+        lines.push(format!("{}: {head}{place}", attempt.reason));
+        lines.extend(as_before.map(str::to_owned));
+        lines.extend(ask(&requery(std::slice::from_ref(attempt))));
     }
+    lines.extend(
+        verification.warnings.iter().map(|warning| format!("warning: {}", warning.message)),
+    );
+    if verification.failed() {
+        lines.push("the end of the log:".to_owned());
+        lines.push(tail(verification.tail.as_deref().unwrap_or_default()).to_owned());
+    }
+    lines.join("\n")
 }
 
 /// The hint to ask Scouts about a failure that the change itself does not explain.

@@ -11,7 +11,7 @@ use std::fmt::{self, Display, Formatter};
 
 use act_model::ToolSpec;
 use act_workspace::Applied;
-use serde_json::{Value, json};
+use serde_json::Value;
 use wasmparser::component_types::{
     ComponentDefinedType, ComponentEntityType, ComponentFuncTypeId, ComponentValType,
 };
@@ -22,7 +22,7 @@ use wasmparser::{
 use wasmtime::Store;
 use wasmtime::component::{InstancePre, Val};
 
-use self::json::{parameters_schema, payload, to_json};
+use self::json::{parameters_schema, payload};
 use crate::ToolOutcome;
 use crate::call::{CallContext, State};
 use crate::failure::{Ended, GuestFailure, MAX_LINE, one_line};
@@ -502,53 +502,63 @@ pub(crate) async fn call(
     if !is_error {
         is_error = !write_changes(&mut store.data_mut().call, &mut answer)?;
     }
-    Ok(Ok(ToolOutcome { text: answer.to_string(), is_error }))
+    Ok(Ok(ToolOutcome { text: answer, is_error }))
 }
 
 /// Applies the changes of the scratch copy to the repository, all or none, and adds them to the answer. Returns whether the
-/// call succeeded.
-fn write_changes(context: &mut CallContext, answer: &mut Value) -> Result<bool, Ended> {
+/// call succeeded; otherwise the answer is the refusal.
+fn write_changes(context: &mut CallContext, answer: &mut String) -> Result<bool, Ended> {
     let changes = context.scratch.take().map(|scratch| scratch.changes()).unwrap_or_default();
     if changes.is_empty() {
         return Ok(true);
     }
-    let refused = |answer: &mut Value, reason: &str, why: String| {
-        answer["ok"] = json!(false);
-        answer["reason"] = json!(reason);
-        answer["message"] = json!(format!("{why}; nothing of what it wrote was kept"));
+    let refused = |reason: &str, why: &str| {
+        format!("{reason}: {why}; the component's changes were dropped, and no file changed")
     };
     match context.edit(&changes)? {
         Some(Ok(applied)) => {
-            let one = |one: &Applied| {
-                let version = one.version.as_ref().map(|version| version.number);
-                json!({"path": one.path, "op": one.op, "new_version": version})
-            };
-            answer["changed"] = applied.iter().map(one).collect();
+            applied.iter().for_each(|one| answer.push_str(&format!("\n{}", line_of(one))));
             return Ok(true);
         }
         Some(Err(error)) => {
-            refused(answer, error.word().unwrap_or("tool_failed"), error.to_string());
+            *answer = refused(error.word().unwrap_or("tool_failed"), &error.to_string());
         }
-        None => refused(answer, "tool_failed", "nothing can be written here".to_owned()),
+        None => *answer = refused("tool_failed", "nothing can be written here"),
     }
     Ok(false)
 }
 
-/// Converts the result for the model, and says whether it is an error. `None` if the value does not have the type, which
-/// the engine rules out.
-fn answer(of: Option<&Type>, value: Option<&Val>) -> Option<(Value, bool)> {
-    let success = |value: Value| (json!({"ok": true, "result": value}), false);
+/// One change in the words of the file tools: `edited src/a.py · version 4`.
+fn line_of(applied: &Applied) -> String {
+    let verb = match applied.op {
+        "create" => "created",
+        "delete" => "deleted",
+        _ => "edited",
+    };
+    let version = applied.version.as_ref().map(|version| format!(" · version {}", version.number));
+    format!("{verb} {}{}", applied.path, version.unwrap_or_default())
+}
+
+/// Converts the result for the model, and says whether it is an error. `None` if the value does not have the type, which the
+/// engine rules out.
+fn answer(of: Option<&Type>, value: Option<&Val>) -> Option<(String, bool)> {
     Some(match (of, value) {
-        (None, _) => (json!({"ok": true}), false),
-        (Some(Type::Result(ok, error)), Some(Val::Result(result))) => match result {
-            Ok(value) => success(payload(ok.as_deref(), value.as_deref())?),
-            Err(value) => {
-                let error = payload(error.as_deref(), value.as_deref())?;
-                (json!({"ok": false, "reason": "tool_failed", "error": error}), true)
-            }
-        },
-        (Some(of), Some(value)) => success(to_json(of, value)?),
-        (Some(_), None) => return None,
+        (Some(Type::Result(ok, _)), Some(Val::Result(Ok(value)))) => {
+            (text(ok.as_deref(), value.as_deref())?, false)
+        }
+        (Some(Type::Result(_, error)), Some(Val::Result(Err(value)))) => {
+            (format!("tool_failed: {}", text(error.as_deref(), value.as_deref())?), true)
+        }
+        (of, value) => (text(of, value)?, false),
+    })
+}
+
+/// A value as the model reads it: a text as it is, any other value as JSON, and `done` where there is no value.
+fn text(of: Option<&Type>, value: Option<&Val>) -> Option<String> {
+    Some(match (of, payload(of, value)?) {
+        (None, _) => "done".to_owned(),
+        (Some(_), Value::String(text)) => text,
+        (Some(_), value) => value.to_string(),
     })
 }
 

@@ -237,7 +237,17 @@ pub(super) struct Ending {
 #[derive(Debug, Clone)]
 pub(super) enum Message {
     User(String),
-    Tool(Value),
+    Tool(ToolResult),
+}
+
+impl Message {
+    /// The stable word that an error of a tool begins with.
+    pub(super) fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Tool(answer) if answer.is_error => Some(answer.content.split_once(": ")?.0),
+            _ => None,
+        }
+    }
 }
 
 impl Ending {
@@ -246,10 +256,10 @@ impl Ending {
     }
 
     /// The answers of the tools in all conversations.
-    pub(super) fn answers(&self) -> Vec<&Value> {
+    pub(super) fn answers(&self) -> Vec<&str> {
         let all = self.conversations.iter().flatten();
         let answers = all.filter_map(|message| match message {
-            Message::Tool(answer) => Some(answer),
+            Message::Tool(answer) => Some(answer.content.as_str()),
             Message::User(_) => None,
         });
         answers.collect()
@@ -266,8 +276,7 @@ impl Ending {
 
     /// The reason of each refusal, in order.
     pub(super) fn reasons(&self) -> Vec<&str> {
-        let refused = self.answers().into_iter().filter(|answer| answer["ok"] == false);
-        refused.map(|answer| answer["reason"].as_str().unwrap()).collect()
+        self.conversations.iter().flatten().filter_map(Message::reason).collect()
     }
 
     /// The text of a file of the repository.
@@ -313,7 +322,7 @@ impl Conversation for Talk {
 
     fn answer(&mut self, results: Vec<ToolResult>) -> Result<(), ModelError> {
         for result in results {
-            self.add(Message::Tool(serde_json::from_str(&result.content).unwrap()));
+            self.add(Message::Tool(result));
         }
         Ok(())
     }
@@ -440,15 +449,15 @@ impl FileTool {
         let path = arguments["path"].as_str()?.to_owned();
         if self.name == "read" {
             let text = self.writer.text(&path).now;
-            return Some(Answer::ok(&json!({"ok": true, "text": text.text()})));
+            return Some(Answer::ok(text.text().unwrap_or_default()));
         }
         let bytes = arguments["content"].as_str()?.as_bytes().to_vec();
         let change = match self.writer.version(&path) {
-            Ok(Some(expect)) => Change::Replace { path, expect, bytes },
-            _ => Change::Create { path, bytes },
+            Ok(Some(expect)) => Change::Replace { path: path.clone(), expect, bytes },
+            _ => Change::Create { path: path.clone(), bytes },
         };
         Some(match self.writer.apply(&[change], &|| false) {
-            Ok(_) => Answer::ok(&json!({"ok": true})),
+            Ok(_) => Answer::ok(format!("edited {path}")),
             Err(error) => Answer::refusal("tool_failed", &error.to_string()),
         })
     }
