@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use act_audit::{
-    Audit, AuditReader, CheckpointStore, Entry, Event, RepoIdentity, Subject, Verifier,
+    Audit, AuditReader, CheckpointStore, Entry, Event, LogVerifier, RepoIdentity, Subject,
 };
 use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
@@ -82,9 +82,9 @@ fn main() {
         audit.settle().unwrap();
     }) - long;
     let start = Instant::now();
-    let mut verifier = Verifier::new(store.head().unwrap(), BTreeMap::new(), None);
+    let mut verifier = LogVerifier::new(store.head().unwrap(), BTreeMap::new(), None);
     let mut reader = AuditReader::open(&artifacts.state().unwrap(), &path).unwrap();
-    while let Some(item) = reader.next_item().unwrap() {
+    while let Some(item) = reader.next_line().unwrap() {
         assert!(verifier.push(item, reader.line(), reader.offset()));
     }
     let (found, bytes) = (verifier.finish(), reader.offset());

@@ -165,7 +165,7 @@ async fn an_orphan_that_somebody_else_removes_is_gone_when_reaping_ends() {
 /// Labels a container as that process would have done.
 fn labels_of(pid: u32, run_id: &str) -> HashMap<String, String> {
     let this = Process::this();
-    let seen = act_core::process::look(pid).unwrap().unwrap();
+    let seen = act_core::process::look_up(pid).unwrap().unwrap();
     let labels = [
         ("act.run_id", run_id.to_owned()),
         ("act.pid", pid.to_string()),

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act_audit::{
-    Audit, AuditReader, CheckpointStore, Entry, Event, Item, Record, Verification, Verifier,
+    Audit, AuditReader, CheckpointStore, Entry, Event, LogLine, LogVerification, LogVerifier,
+    Record,
 };
 use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
@@ -56,15 +57,17 @@ impl Place {
 
     fn records(&self) -> Vec<Record> {
         let mut reader = self.reader();
-        std::iter::from_fn(|| reader.next_item().unwrap())
-            .filter_map(|item| if let Item::Record(record) = item { Some(*record) } else { None })
+        std::iter::from_fn(|| reader.next_line().unwrap())
+            .filter_map(
+                |item| if let LogLine::Record(record) = item { Some(*record) } else { None },
+            )
             .collect()
     }
 
-    fn verify(&self, process: &Process) -> Verification {
-        let mut verifier = Verifier::new(process.store.head().unwrap(), BTreeMap::new(), None);
+    fn verify(&self, process: &Process) -> LogVerification {
+        let mut verifier = LogVerifier::new(process.store.head().unwrap(), BTreeMap::new(), None);
         let mut reader = self.reader();
-        while let Some(item) = reader.next_item().unwrap() {
+        while let Some(item) = reader.next_line().unwrap() {
             if !verifier.push(item, reader.line(), reader.offset()) {
                 break;
             }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use act::conformance::{self, Conformance, Options, Verdict};
+use act::conformance::{self, CheckResult, Conformance, Options};
 use act_component::{builtin, custom_section};
 use serde_json::{Value, json};
 
@@ -26,14 +26,14 @@ async fn tried(bytes: &[u8], options: &Options) -> Conformance {
 /// The first check that failed, and why.
 fn failed(found: &Conformance) -> (&str, &str) {
     assert!(!found.conforms, "{found:#?}");
-    let failed = found.checks.iter().filter(|check| check.verdict == Verdict::Fail);
+    let failed = found.checks.iter().filter(|check| check.verdict == CheckResult::Fail);
     let mut failed = failed.map(|check| (check.name.as_str(), check.reason.as_deref().unwrap()));
     failed.next().unwrap_or_else(|| panic!("{found:#?}"))
 }
 
 fn conforms(name: &str, found: &Conformance) {
     assert!(found.conforms, "{name}: {:#?}", found.checks);
-    assert!(found.checks.iter().all(|check| check.verdict == Verdict::Pass), "{found:#?}");
+    assert!(found.checks.iter().all(|check| check.verdict == CheckResult::Pass), "{found:#?}");
     assert!(found.memory_bytes > 1 << 16 && !found.queries.is_empty(), "{found:#?}");
 }
 
@@ -157,7 +157,7 @@ async fn what_is_wrong_before_anything_runs_is_named() {
         let found = tried(&component, &options("", &[])).await;
         assert_eq!(failed(&found).0, check, "{found:#?}");
         let after = found.checks.iter().skip_while(|one| one.name != check).skip(1);
-        assert!(after.into_iter().all(|one| one.verdict == Verdict::Skipped), "{found:#?}");
+        assert!(after.into_iter().all(|one| one.verdict == CheckResult::Skipped), "{found:#?}");
         assert!(found.queries.is_empty());
     }
 }

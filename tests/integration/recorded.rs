@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use act_audit::{Audit, AuditReader, CheckpointStore, Item, Record};
+use act_audit::{Audit, AuditReader, CheckpointStore, LogLine, Record};
 use act_component::ComponentHost;
 use act_core::secret::Secrets;
 use act_records::artifacts::ArtifactDir;
@@ -40,9 +40,9 @@ impl Recorded {
         let dir = ArtifactDir::open_for(&self.artifacts(), None).unwrap();
         let state = self.artifacts().join("state");
         let mut reader = AuditReader::open(&dir.state().unwrap(), &state).unwrap();
-        std::iter::from_fn(|| reader.next_item().unwrap())
+        std::iter::from_fn(|| reader.next_line().unwrap())
             .filter_map(|item| match item {
-                Item::Record(record) if record.event == event => Some(*record),
+                LogLine::Record(record) if record.event == event => Some(*record),
                 _ => None,
             })
             .collect()

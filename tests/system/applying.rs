@@ -288,7 +288,7 @@ fn an_apply_that_cannot_take_back_everything_names_what_it_left() {
     let writes = writes.start(["apply"]);
     let pid = writes.pid().as_raw_nonzero().get() as u32;
     until("the first file is written", || {
-        act_core::process::look(pid).unwrap().is_some_and(|seen| seen.stopped)
+        act_core::process::look_up(pid).unwrap().is_some_and(|seen| seen.stopped)
     });
     let repo = act.repo();
     assert_eq!(fs::read_to_string(repo.join("answer.txt")).unwrap(), "right\n");

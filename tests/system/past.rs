@@ -190,7 +190,7 @@ fn a_remover_that_stands_still_holds_up_nobody_for_long() {
     let old = old_run(&act, "run_20200101_000000_aaaaaa");
     let stopped = act.clone().env("ACT_FAIL_POINT", "stop:deciding_what_goes").start(["verify"]);
     let pid = u32::try_from(stopped.pid().as_raw_nonzero().get()).unwrap();
-    while !act_core::process::look(pid).unwrap().is_some_and(|seen| seen.stopped) {
+    while !act_core::process::look_up(pid).unwrap().is_some_and(|seen| seen.stopped) {
         std::thread::yield_now();
     }
     act.clone().act(["verify"]).status(0).stderr_lacks("cannot be removed");

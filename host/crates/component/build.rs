@@ -137,7 +137,8 @@ fn compile(root: &Path, target: &Path) -> Outcome<Built> {
     Ok(built)
 }
 
-/// Whether a variable is a setting for the outer build. The inner build must not see it; it shares only the job server.
+/// Returns whether a variable is a setting for the outer build. The inner build must not see it; it shares only the job
+/// server.
 fn steers_the_outer_build(name: &str) -> bool {
     const EXACT: [&str; 9] = [
         "CARGO",

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::Subcommand;
 
-use super::{At, answer};
+use super::{CommonOptions, answer};
 use crate::output::{Line, Output, Tone};
-use act_audit::{Decision, History, Record, Subject, Verification, cure};
+use act_audit::{Decision, History, LogVerification, Record, Subject, cure};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_task::{
@@ -89,13 +89,13 @@ Exit codes:
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Audit {
     #[command(subcommand)]
-    what: What,
+    command: AuditCommand,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum AuditCommand {
     /// List records, oldest first
     #[command(after_long_help = LIST_HELP)]
     List(List),
@@ -182,17 +182,17 @@ struct List {
 
 impl Audit {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { what, at: At { repo, .. } } = self;
-        match what {
-            What::List(list) => {
+        let Self { command, common: CommonOptions { repo, .. } } = self;
+        match command {
+            AuditCommand::List(list) => {
                 let list = task::audit_list(&repo, &list.filter())?;
                 answer(output, &list, || list_lines(&list));
             }
-            What::Show { seq } => {
+            AuditCommand::Show { seq } => {
                 let record = task::audit_show(&repo, seq)?;
                 answer(output, &record, || record_lines(&record));
             }
-            What::Verify { head, accept_restart } => {
+            AuditCommand::Verify { head, accept_restart } => {
                 let head = head.as_deref();
                 let found = match accept_restart {
                     Some(seq) => task::audit_accept(&repo, head, seq, &output.events())?,
@@ -201,21 +201,21 @@ impl Audit {
                 answer(output, &found, || verification_lines(&found, head));
                 return Ok(if found.ok { Exit::Ok } else { Exit::Refused });
             }
-            What::Grants { at } => {
+            AuditCommand::Grants { at } => {
                 let grants = task::audit_grants(&repo, at.unwrap_or_else(act_core::clock::now))?;
                 answer(output, &grants, || grants_lines(&grants));
             }
-            What::Explain { run_id } => {
+            AuditCommand::Explain { run_id } => {
                 let found = task::audit_explain(&repo, &run_id)?;
                 answer(output, &found, || explanation_lines(&found));
                 let differs = matches!(found.manifest, task::ManifestCheck::Differs(_));
                 let doubtful = differs || found.disputed.is_some();
                 return Ok(if doubtful { Exit::Refused } else { Exit::Ok });
             }
-            What::Export { run_id, in_toto: _ } => {
+            AuditCommand::Export { run_id, in_toto: _ } => {
                 output.document(&task::audit_export(&repo, &run_id)?);
             }
-            What::Restart => {
+            AuditCommand::Restart => {
                 let restarted = task::audit_restart(&repo, &output.events())?;
                 answer(output, &restarted, || restarted_lines(&restarted));
             }
@@ -376,7 +376,7 @@ fn record_lines(record: &Record) -> Vec<Line> {
     lines
 }
 
-fn verification_lines(found: &Verification, asked: Option<&str>) -> Vec<Line> {
+fn verification_lines(found: &LogVerification, asked: Option<&str>) -> Vec<Line> {
     let mut lines = vec![];
     match &found.bad {
         Some(bad) => {
@@ -426,7 +426,7 @@ fn verification_lines(found: &Verification, asked: Option<&str>) -> Vec<Line> {
 }
 
 /// Returns how many manifests agree, and the runs that cannot be compared.
-fn manifests(found: &Verification) -> Vec<Line> {
+fn manifests(found: &LogVerification) -> Vec<Line> {
     let agree = if found.runs_compared > 0 { ", all agree" } else { "" };
     let unknown = |run: String| Line::of(Tone::Caution, "  unknown        ").and(Tone::Plain, run);
     let mut lines = vec![field("manifests", &format!("{} compared{agree}", found.runs_compared))];
@@ -443,7 +443,7 @@ fn manifests(found: &Verification) -> Vec<Line> {
 }
 
 /// Returns the earlier logs after a restart, and how to accept a gap in the history.
-fn history(found: &Verification) -> Vec<Line> {
+fn history(found: &LogVerification) -> Vec<Line> {
     let Some(seq) = found.restarted_at else { return vec![] };
     let mut lines = vec![field("restarted", &format!("with record {seq}"))];
     for log in &found.earlier {

@@ -89,7 +89,7 @@ impl Cache {
     }
 }
 
-/// What `act cache --json` answers.
+/// The document of `act cache --json`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
@@ -104,7 +104,7 @@ struct Shown {
     path: String,
     bytes: u64,
     caches: Vec<OnDisk>,
-    /// Null where no engine answers.
+    /// Null when no engine answers.
     on_engine: Option<Vec<Volume>>,
 }
 
@@ -113,7 +113,7 @@ struct Shown {
 struct Cleared {
     cleared: Vec<OnDisk>,
     bytes: u64,
-    /// Null where no engine answers.
+    /// Null when no engine answers.
     cleared_on_engine: Option<Vec<Volume>>,
     /// Caches that were left because a run uses them.
     in_use: usize,

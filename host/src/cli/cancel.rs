@@ -1,11 +1,11 @@
 //! `act cancel`: ends a running or waiting task.
 
-use super::{At, answer};
+use super::{CommonOptions, answer};
 use crate::output::{Line, Output};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_records::store::TaskState;
-use act_task::{self as task, Which};
+use act_task::{self as task, CancelTarget};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -25,14 +25,14 @@ Exit codes:
 pub(super) struct Cancel {
     /// Number of a waiting task, as `act queue` shows it, or the id of any task (from any directory)
     #[arg(long, value_name = "N|TASK", value_parser = which)]
-    id: Option<Which>,
+    id: Option<CancelTarget>,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 impl Cancel {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let cancelled = task::cancel(&self.id.unwrap_or(Which::Running), &self.at.repo)?;
+        let cancelled = task::cancel(&self.id.unwrap_or(CancelTarget::Running), &self.common.repo)?;
         let task_id = &cancelled.task_id;
         answer(output, &cancelled, || {
             vec![Line::plain(match (cancelled.was, cancelled.ended) {
@@ -47,14 +47,14 @@ impl Cancel {
     }
 }
 
-fn which(text: &str) -> Result<Which, String> {
+fn which(text: &str) -> Result<CancelTarget, String> {
     if let Ok(position @ 1..) = text.parse() {
-        return Ok(Which::Position(position));
+        return Ok(CancelTarget::Position(position));
     }
     let of_an_id = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     match text.strip_prefix("t-") {
         Some(rest) if rest.len() == 6 && rest.chars().all(of_an_id) => {
-            Ok(Which::Id(text.to_owned()))
+            Ok(CancelTarget::Id(text.to_owned()))
         }
         _ => Err("expected a number from 1, or an id: t- and six of a-z and 0-9".to_owned()),
     }
@@ -67,8 +67,8 @@ mod tests {
     #[test]
     fn a_task_is_named_by_its_place_or_its_id() {
         // CLI-24
-        assert_eq!(which("2"), Ok(Which::Position(2)));
-        assert_eq!(which("t-abc123"), Ok(Which::Id("t-abc123".into())));
+        assert_eq!(which("2"), Ok(CancelTarget::Position(2)));
+        assert_eq!(which("t-abc123"), Ok(CancelTarget::Id("t-abc123".into())));
         for wrong in
             ["0", "-1", "", "t-", "t-abc12", "t-ABC123", "abc123", "99999999999", "t-abc12%"]
         {

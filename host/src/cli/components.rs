@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use rustix::termios::{QueueSelector, tcflush};
 
-use super::{At, answer};
+use super::{CommonOptions, answer};
 use crate::output::{Line, Output, Tone};
 use act_component::registry::{ComponentDocument, ComponentList, State};
 use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party, Set};
@@ -94,7 +94,7 @@ pub(super) struct Components {
     #[command(subcommand)]
     action: Option<Action>,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 impl Components {
@@ -171,7 +171,7 @@ enum Action {
 
 impl Components {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let start = self.at.repo;
+        let start = self.common.repo;
         match self.action {
             None | Some(Action::List) => {
                 let list = task::list(&start)?;
@@ -267,7 +267,7 @@ impl Approve {
         let Self { file, name, sha256, replaces, here, everywhere, anew, without } = self;
         let args = task::Approve { file, name, replaces, here, everywhere, anew, without, start };
         let proposal = {
-            // Dropped before the question: progress would be drawn over what the user types.
+            // The events are dropped before the question; otherwise progress would be drawn over the user's input.
             let events = output.events();
             task::propose(args, &events)?
         };
@@ -300,12 +300,12 @@ impl Approve {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Approved<'a> {
     component: &'a ComponentDocument,
-    /// In comparison with what had the name before; null when it is new.
+    /// Differences from the component that was approved under this name before; null when there was none.
     difference: Option<&'a Difference>,
 }
 
 fn ask(output: &Output) -> Result<(), Failure> {
-    // Discards what was typed before the question.
+    // Discards input that was typed before the question.
     tcflush(std::io::stdin(), QueueSelector::IFlush)
         .map_err(|errno| not_approved(&format!("the terminal cannot be asked: {errno}")))?;
     output.progress(&Line::of(Tone::Strong, "Type `yes` to approve exactly these bytes:"));
@@ -410,7 +410,7 @@ fn bounds(of: Capability, grant: &Grant) -> Option<String> {
     }
 }
 
-/// Returns each grant with its meaning, for somebody who has not read about grants.
+/// Returns each grant with its meaning, for a user who does not know the names of the grants.
 fn may(grant: &Grant) -> Vec<Line> {
     let line = |what: &str, means: &str| {
         Line::of(Tone::Strong, format!("  {what}")).and(Tone::Plain, format!(": {means}"))
@@ -477,7 +477,7 @@ fn inspected_lines(document: &InspectDocument) -> Vec<Line> {
     ];
     lines.extend(imports(&document.imports));
     lines.extend(all_needs(&document.needs));
-    lines.extend(says(&document.says));
+    lines.extend(model_text_lines(&document.says));
     lines.extend(left_out(&document.left_out));
     lines.extend(
         document
@@ -488,7 +488,8 @@ fn inspected_lines(document: &InspectDocument) -> Vec<Line> {
     lines
 }
 
-/// Returns the imports. Those of every guest's standard library are only counted, because they say nothing about it.
+/// Returns the imports. Those that every guest's standard library has are only counted, because they do not tell components
+/// apart.
 fn imports(imports: &[String]) -> Vec<Line> {
     let prefixes = ["wasi:io/", "wasi:cli/", "wasi:clocks/", "wasi:random/", "wasi:filesystem/"];
     let (base, own): (Vec<_>, Vec<_>) =
@@ -519,7 +520,7 @@ fn proposed_lines(proposal: &Proposal) -> Vec<Line> {
     lines.extend(imports(&inspection.imports));
     lines.extend(left_out(&manifest.left_out));
     lines.extend(all_needs(&manifest.needs));
-    lines.extend(says(&proposal.says()));
+    lines.extend(model_text_lines(&proposal.model_text()));
     lines.push(row("granted", grants_in_words(&proposal.grant).join(", ")));
     if !proposal.grant.withheld.is_empty() {
         lines.push(row("withheld", joined(proposal.grant.withheld.iter())));
@@ -577,18 +578,18 @@ fn changed(what: &str, change: &FieldChange) -> Vec<Line> {
 }
 
 /// Returns every text of the component that the Editor's model sees.
-fn says(said: &ModelText) -> Vec<Line> {
+fn model_text_lines(text: &ModelText) -> Vec<Line> {
     let mut lines = vec![];
-    for tool in &said.tools {
+    for tool in &text.tools {
         lines.push(
             Line::of(Tone::Strong, format!("  tool {}", tool.name))
                 .and(Tone::Plain, format!(": {}", tool.description)),
         );
         lines.push(row("takes", tool.parameters.to_string()));
     }
-    lines.extend(said.report.as_ref().map(|report| row("report", report.to_string())));
+    lines.extend(text.report.as_ref().map(|report| row("report", report.to_string())));
     if !lines.is_empty() {
-        lines.insert(0, Line::plain("Says to the model"));
+        lines.insert(0, Line::plain("Text for the model"));
     }
     lines
 }
@@ -629,7 +630,7 @@ fn shown_lines(shown: &Shown) -> Vec<Line> {
     if !component.tools.is_empty() {
         lines.push(row("tools", component.tools.join(" ")));
     }
-    lines.extend(shown.says.iter().flat_map(says));
+    lines.extend(shown.says.iter().flat_map(model_text_lines));
     lines.push(Line::plain(match (&component.approved_at, component.state) {
         (Some(time), _) => format!("Granted by you, {time}"),
         (None, State::Builtin) => "Granted because it is part of act".to_owned(),

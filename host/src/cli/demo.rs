@@ -19,7 +19,7 @@ use similar::TextDiff;
 use tar::{Builder, EntryType, Header};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::{At, Color, block_on};
+use super::{Color, CommonOptions, block_on};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -88,11 +88,11 @@ impl Demo {
     }
 }
 
-/// The task of the demo, in a process of its own; nobody types this
+/// The task of the demo, in a process of its own; a hidden command that only `act demo` starts
 #[derive(Debug, clap::Args)]
 pub(super) struct DemoTask {
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
     #[arg(short, long)]
     verbose: bool,
 }
@@ -101,7 +101,7 @@ impl DemoTask {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let args = RunArgs {
             text: TASK.to_owned(),
-            repo: self.at.repo,
+            repo: self.common.repo,
             verbose: self.verbose,
             allow_paths: vec![],
             max_tokens: None,

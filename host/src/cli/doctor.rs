@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::{At, block_on};
+use super::{CommonOptions, block_on};
 use crate::output::{Line, Output, Tone};
 use act_component::{CacheState, cache_dir, cache_state};
 use act_config::{Config, EnvironmentError, ModelAccess, Root};
@@ -41,7 +41,7 @@ pub(super) struct Doctor {
     #[arg(long)]
     excluded: bool,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -49,9 +49,9 @@ pub(super) struct Doctor {
 #[serde(rename_all = "snake_case")]
 enum Level {
     Ok,
-    /// Works, and is worth knowing.
+    /// The check passed, with something that the user should know.
     Note,
-    /// A task would not start, or not come to its end.
+    /// A task could not start, or could not finish.
     Red,
 }
 
@@ -64,7 +64,7 @@ struct Check {
     name: &'static str,
     level: Level,
     message: String,
-    /// What to do; on every red line.
+    /// How to fix the problem; present on every red line.
     fix: Option<String>,
 }
 
@@ -91,14 +91,14 @@ struct Excluded {
     rule: &'static str,
 }
 
-/// `act doctor --json` prints it as it is.
+/// The document of `act doctor --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Report {
     /// No line is red.
     healthy: bool,
     checks: Vec<Check>,
-    /// With `--excluded`.
+    /// The tracked files that Scouts cannot see; only with `--excluded`.
     excluded: Option<Vec<Excluded>>,
 }
 
@@ -119,14 +119,14 @@ impl Doctor {
         let mut add = |found: Vec<Check>| {
             for mut check in found {
                 // Commands in a fix work in the current directory.
-                check.fix = check.fix.map(|fix| output.told(&fix).into_owned());
+                check.fix = check.fix.map(|fix| output.with_repo(&fix).into_owned());
                 if !output.is_json() {
                     check_lines(&check).iter().for_each(|line| output.result_line(line));
                 }
                 checks.push(check);
             }
         };
-        let (root, config, found) = repository(&self.at.repo);
+        let (root, config, found) = repository(&self.common.repo);
         add(found);
         add(containers(config.as_ref()).await);
         let access = act_config::model_access(|name: &str| std::env::var(name).ok());
@@ -162,7 +162,7 @@ impl Doctor {
     }
 }
 
-/// Returns the list of excluded files, which stands below the checks.
+/// Returns the list of excluded files, which is printed below the checks.
 fn excluded_lines(report: &Report) -> Vec<Line> {
     let mut lines = vec![];
     if let Some(excluded) = &report.excluded {
@@ -332,7 +332,7 @@ async fn left_over(engine: &Engine) -> Check {
 }
 
 const GIB: u64 = 1 << 30;
-/// Below this a run of a medium project may not fit.
+/// Free memory and disk below this may not suffice for a run of a medium project.
 const TOO_LITTLE: u64 = GIB;
 const LITTLE: u64 = 5 * GIB;
 

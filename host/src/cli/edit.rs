@@ -230,7 +230,7 @@ fn listed(decision: Decision) -> Result<String, Refused> {
     Ok(serde_json::to_string(&publishing(Path::new("."))?.list(decision)?).unwrap_or_default())
 }
 
-/// What an edit answers: `ok`, and what belongs to the call or to the refusal; the rest is left out.
+/// The answer to an edit: `ok`, and the fields of this call or of the refusal; fields without a value are omitted.
 #[derive(Debug, Default, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Answer {
@@ -243,12 +243,12 @@ struct Answer {
     decision: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     notes: Option<String>,
-    /// A stable word, of a refusal.
+    /// Why the edit was refused, as a stable word.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     current_version: Option<u64>,
-    /// -1 in an empty document.
+    /// The largest index of a line; -1 in an empty document.
     #[serde(skip_serializing_if = "Option::is_none")]
     max_index: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -265,7 +265,7 @@ impl Answer {
     }
 }
 
-/// Converts a refusal: one of the protocol has its own facts, any other a message.
+/// Converts a refusal: a refusal of the protocol has fields of its own, any other refusal has a message.
 impl From<&Refused> for Answer {
     fn from(refused: &Refused) -> Self {
         let answer = Self { reason: Some(refused.reason()), ..Self::default() };
@@ -343,7 +343,7 @@ mod tests {
 
     use act_documents::Listing;
 
-    /// What `edit show` answers: the document as its file has it, other fields too.
+    /// The answer of `edit show`: the document as it is in its file, including fields that act does not know.
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     #[schemars(title = "Document", extend("additionalProperties" = true))]
     #[allow(dead_code, reason = "read for its shape")]

@@ -7,7 +7,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
-use super::{At, answer, block_on};
+use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use act_agent::scout::facts_b::{Command, FactsB, Location, Project};
 use act_config::Root;
@@ -34,26 +34,26 @@ Exit codes:
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Init {
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
     /// Let tasks add no line to .gitignore to hide act's notes
     #[arg(long)]
     no_gitignore: bool,
 }
 
-/// What `act init --json` answers.
+/// The document of `act init --json`.
 #[derive(Debug, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Written {
     path: String,
-    /// What kind of project it is for, in words.
+    /// The kind of project that the file is for, in words.
     kind: String,
     image: String,
-    /// The directory that the steps run in; null for the repository's.
+    /// The directory in which the steps run; null for the root of the repository.
     package: Option<String>,
     steps: Vec<WrittenStep>,
-    /// Other projects with tests, which the steps do not name.
+    /// Other projects with tests, which the steps do not run.
     others: Vec<OtherProject>,
-    /// What a person should look at.
+    /// What the user should check before the first task.
     check: &'static str,
 }
 
@@ -65,27 +65,27 @@ struct WrittenStep {
     // `None` leaves the default.
     #[serde(skip)]
     network: Option<bool>,
-    /// Why this command: the place that names it.
+    /// The source of the command: the file and line that names it.
     why: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OtherProject {
-    /// Its directory.
+    /// Directory of the project.
     root: String,
-    /// What tests it.
+    /// The command that tests the project.
     test: String,
 }
 
 impl Init {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let root = match act_config::find_root(&self.at.repo)? {
+        let root = match act_config::find_root(&self.common.repo)? {
             Some(Root { path, has_config: true }) => return Err(exists(&path)),
             Some(Root { path, has_config: false }) => path,
             None => {
-                let here = self.at.repo.canonicalize();
-                let here = here.map_err(|error| unwritable(&self.at.repo, &error))?;
+                let here = self.common.repo.canonicalize();
+                let here = here.map_err(|error| unwritable(&self.common.repo, &error))?;
                 output.caution(&format!(
                     "{} is not in a git repository, so git can neither show nor undo what a task changes there; \
                      run `git init` first",
@@ -208,7 +208,7 @@ impl Written {
         out
     }
 
-    /// Returns what people read; `doctor` is the next command.
+    /// Returns the lines that are printed without `--json`; `doctor` is the next command.
     fn lines(&self, doctor: &str) -> Vec<Line> {
         let wrote = Line::of(Tone::Good, "Wrote");
         let mut lines = vec![wrote.and(Tone::Plain, format!(" {} for {}", self.path, self.kind))];

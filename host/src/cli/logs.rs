@@ -1,6 +1,6 @@
 //! `act logs`: the output of the steps of a run.
 
-use super::At;
+use super::CommonOptions;
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -29,13 +29,13 @@ pub(super) struct Logs {
     #[arg(long, value_name = "NAME")]
     step: Option<String>,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 impl Logs {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let step = self.step.as_deref();
-        let log = task::log(&self.at.repo, self.run_id.as_deref(), step)?;
+        let log = task::log(&self.common.repo, self.run_id.as_deref(), step)?;
         if output.is_json() {
             output.document(&log.document(step)?);
         } else {

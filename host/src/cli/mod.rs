@@ -140,7 +140,7 @@ enum Color {
 /// The options that most commands share. They are not options of `act` itself, because a command must not accept an option
 /// that it ignores. `run` reads `--json` once for all commands; [`answer`] prints accordingly.
 #[derive(Debug, clap::Args)]
-struct At {
+struct CommonOptions {
     /// Repository, or a directory in it
     // Global: commands with subcommands take it before and after the subcommand.
     #[arg(long, global = true, value_name = "DIR", default_value = ".")]
@@ -190,7 +190,7 @@ impl Command {
     }
 }
 
-/// The groups of commands in `act --help`, in the order in which somebody new needs them.
+/// The groups of commands in `act --help`, in the order in which a new user needs them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Work", &["run", "apply", "verify", "scout", "cancel", "edit"]),
     ("Look", &["status", "queue", "history", "logs", "report", "metrics"]),
@@ -227,7 +227,7 @@ impl From<Color> for ColourWish {
     }
 }
 
-/// Runs one command line, prints everything that the user has to know, and returns the exit code.
+/// Runs one command line, prints its result or failure, and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let matches = match program().try_get_matches_from(&arguments) {
@@ -414,7 +414,7 @@ mod tests {
     #[test]
     fn what_an_exit_code_means_is_said_where_it_is_not_plain() {
         // CLI-2
-        // That of `doctor` stands above its options.
+        // `doctor` has its table of exit codes above its options.
         let plain = [
             "completions",
             "man",

@@ -1,6 +1,6 @@
 //! `act report`: why the last task of a repository is stuck.
 
-use super::{At, answer};
+use super::{CommonOptions, answer};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -25,18 +25,18 @@ pub(super) struct Report {
     #[arg(long)]
     resolve: bool,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 impl Report {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         if self.resolve {
-            let resolved = task::resolve_report(&self.at.repo)?;
+            let resolved = task::resolve_report(&self.common.repo)?;
             let line = format!("The report of {} is resolved", resolved.task_id);
             answer(output, &resolved, || vec![Line::plain(line)]);
             return Ok(Exit::Ok);
         }
-        let report = task::report(&self.at.repo)?;
+        let report = task::report(&self.common.repo)?;
         let unread = "It is not a regular file and was not read";
         answer(output, &report, || match &report.text {
             Some(_) => vec![title(&report)],
@@ -49,7 +49,7 @@ impl Report {
     }
 }
 
-/// Returns the first line, which names the task before the report speaks for itself.
+/// Returns the first line, which names the task; the text of the report follows it.
 fn title(report: &task::Report) -> Line {
     let path = &report.path;
     let of = report.task_id.as_deref().unwrap_or_default();

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use clap::ArgGroup;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::{At, answer, block_on};
+use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output};
 use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
 use act_core::Failure;
@@ -185,13 +185,16 @@ pub(super) struct TakeOver {
     #[arg(long, value_name = "PID")]
     from: u32,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 impl TakeOver {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { task_id, from, at } = self;
-        block_on(task::take_over(task::TakeOver { task_id, from, repo: at.repo }, output.sinks()))?
+        let Self { task_id, from, common } = self;
+        block_on(task::take_over(
+            task::TakeOver { task_id, from, repo: common.repo },
+            output.sinks(),
+        ))?
     }
 }
 

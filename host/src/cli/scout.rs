@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{At, answer, block_on};
+use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use act_agent::scout::facts_b::{
     Command, Conflict, FactsB, Failure as LoggedFailure, Location, Prerequisite, Problem, Project,
@@ -48,7 +48,7 @@ pub(super) struct Scout {
     #[arg(long)]
     facts: bool,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
     /// A log with the failure to analyse; `-` reads it from standard input
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -73,10 +73,10 @@ fn which(text: &str) -> Result<WhichScout, ValueError> {
 
 impl Scout {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { scout, question, facts, at, log, with, compare, .. } = self;
+        let Self { scout, question, facts, common, log, with, compare, .. } = self;
         let log = log.as_deref().map(read_log).transpose()?;
         let compared = with.clone().filter(|_| compare);
-        let args = ScoutArgs { scout: scout.clone(), question, repo: at.repo, log, with };
+        let args = ScoutArgs { scout: scout.clone(), question, repo: common.repo, log, with };
         if let Some(file) = compared {
             let Some(found) = block_on(task::compare(args, &file, vec![output.progress_sink()]))??
             else {

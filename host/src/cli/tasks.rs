@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{At, answer};
+use super::{CommonOptions, answer};
 use crate::output::{Line, Output, Tone, from_here};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -17,7 +17,7 @@ fn task_lines(title: &str, task: &Task, output: &Output) -> [Line; 2] {
     let gap = if title.is_empty() { "" } else { " " };
     let head = Line::of(Tone::Strong, title).and(Tone::Plain, format!("{gap}{}", task.task_id));
     let head = head.and(tone(task.state), format!(" {}", task.state.as_str()));
-    let head = head.and(Tone::Plain, how(task)).and(Tone::Caution, output.told(&owner(task)));
+    let head = head.and(Tone::Plain, how(task)).and(Tone::Caution, output.with_repo(&owner(task)));
     let text = output.excerpt(&task.text, INDENT.len());
     [head, Line::of(Tone::Faint, format!("{INDENT}{text}"))]
 }
@@ -77,25 +77,25 @@ Examples:
 #[command(after_long_help = STATUS_HELP)]
 pub(super) struct Status {
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 impl Status {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let status = task::status(&self.at.repo)?;
+        let status = task::status(&self.common.repo)?;
         answer(output, &status, || status_lines(&status, output));
         Ok(Exit::Ok)
     }
 }
 
 fn status_lines(status: &task::Status, output: &Output) -> Vec<Line> {
-    let said = |title: &str, text: &str| Line::of(Tone::Strong, title).and(Tone::Plain, text);
-    let mut lines = vec![said("Repository:", &format!(" {}", status.repo.root))];
+    let line = |title: &str, text: &str| Line::of(Tone::Strong, title).and(Tone::Plain, text);
+    let mut lines = vec![line("Repository:", &format!(" {}", status.repo.root))];
     match &status.running {
         Some(task) => lines.extend(task_lines("Running:", task, output)),
-        None => lines.push(said("Running:", " nothing")),
+        None => lines.push(line("Running:", " nothing")),
     }
-    lines.push(said("Waiting:", &format!(" {}", status.queued)));
+    lines.push(line("Waiting:", &format!(" {}", status.queued)));
     if let Some(task) = &status.last {
         lines.extend(task_lines("Last:", task, output));
     }
@@ -107,12 +107,12 @@ fn status_lines(status: &task::Status, output: &Output) -> Vec<Line> {
         };
         let path = from_here(Path::new(&status.repo.root), &report.path);
         let resolved = if report.resolved { ", resolved" } else { "" };
-        lines.push(said("Stuck report:", &format!(" {path}{whose}{resolved}")));
+        lines.push(line("Stuck report:", &format!(" {path}{whose}{resolved}")));
     }
     for task_id in &status.half_applied {
         let finish = format!("act apply {task_id}");
         let finish = output.command(&finish);
-        lines.push(said(
+        lines.push(line(
             "Half applied:",
             &format!(" the proposal of {task_id}; `{finish}` finishes it"),
         ));
@@ -132,12 +132,12 @@ Examples:
 #[command(after_long_help = QUEUE_HELP)]
 pub(super) struct Queue {
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 impl Queue {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let queue = task::queue(&self.at.repo)?;
+        let queue = task::queue(&self.common.repo)?;
         answer(output, &queue, || queue_lines(&queue, output));
         Ok(Exit::Ok)
     }
@@ -175,12 +175,12 @@ pub(super) struct History {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
 }
 
 impl History {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let history = task::history(&self.at.repo, self.all, self.limit)?;
+        let history = task::history(&self.common.repo, self.all, self.limit)?;
         answer(output, &history, || {
             let lines = history.tasks.iter().flat_map(|task| history_lines(task, self.all, output));
             let mut lines: Vec<_> = lines.collect();

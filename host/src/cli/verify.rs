@@ -1,7 +1,7 @@
 //! `act verify` runs the pipeline on the working tree, without a model; `act verify-claim` repeats a verification and
 //! compares the results.
 
-use super::{At, answer, block_on};
+use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -24,7 +24,7 @@ Exit codes:
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
     /// Show the output of the steps
     #[arg(short, long)]
     verbose: bool,
@@ -36,11 +36,11 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let downloads = if self.no_cache { Downloads::Private } else { Downloads::Shared };
-        let work = act_task::verify(&self.at.repo, downloads, vec![output.progress_sink()]);
+        let work = act_task::verify(&self.common.repo, downloads, vec![output.progress_sink()]);
         let Some(mut verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         let warnings = verification.warnings.iter_mut();
         for warning in warnings.filter(|one| one.code == WarningCode::ProposalUnfinished) {
-            warning.message = output.told(&warning.message).into_owned();
+            warning.message = output.with_repo(&warning.message).into_owned();
         }
         if output.is_json() {
             output.document(&verification);
@@ -109,7 +109,7 @@ pub(super) struct VerifyClaim {
     #[arg(value_name = "RUN_ID")]
     run_id: String,
     #[command(flatten)]
-    at: At,
+    common: CommonOptions,
     /// Show the output of the steps
     #[arg(short, long)]
     verbose: bool,
@@ -118,7 +118,7 @@ pub(super) struct VerifyClaim {
 impl VerifyClaim {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let work =
-            act_task::verify_claim(&self.at.repo, &self.run_id, vec![output.progress_sink()]);
+            act_task::verify_claim(&self.common.repo, &self.run_id, vec![output.progress_sink()]);
         let Some(check) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         answer(output, &check, || claim_lines(&check));
         Ok(claim_exit(check.response.verdict.status(), check.holds))

@@ -43,44 +43,44 @@ pub struct Options {
     pub cache: Option<PathBuf>,
 }
 
-/// What was found.
+/// The result of a test: the document of `act components test --json`.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Conformance {
     pub sha256: String,
     pub bytes: u64,
-    /// As its author calls it; null when that cannot be read.
+    /// The name in the component's manifest; null when the manifest cannot be read.
     pub name: Option<String>,
     pub kind: Option<Kind>,
-    /// No check failed.
+    /// True when no check failed.
     pub conforms: bool,
     pub checks: Vec<Check>,
-    /// Until it could be asked, in milliseconds; `compiled` when nothing was kept from before.
+    /// Milliseconds until the component was ready for queries; `compiled` is true when it was not in the cache.
     pub load_ms: u64,
     pub compiled: bool,
     pub queries: Vec<Queried>,
-    /// The longest query, and the most memory that one held.
+    /// Duration of the slowest query, and the peak memory of any query.
     pub slowest_ms: u64,
     pub memory_bytes: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Verdict"))]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum CheckResult {
     Pass,
     Fail,
-    /// Something before it failed.
+    /// The check was not made, because an earlier one failed.
     Skipped,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Check {
-    /// A stable word.
+    /// Name of the check, a stable word.
     pub name: String,
-    pub verdict: Verdict,
-    /// Why it failed.
+    pub verdict: CheckResult,
+    /// Why the check failed.
     pub reason: Option<String>,
 }
 
@@ -106,7 +106,7 @@ pub async fn test(bytes: &[u8], options: &Options) -> std::io::Result<Conformanc
         bytes: bytes.len() as u64,
         name: manifest.map(|manifest| manifest.name),
         kind,
-        conforms: checks.iter().all(|check| check.verdict == Verdict::Pass),
+        conforms: checks.iter().all(|check| check.verdict == CheckResult::Pass),
         checks,
         load_ms: loading.load_ms,
         compiled: loading.compiled,
@@ -195,11 +195,11 @@ impl Checks {
     /// Adds a result. The first failure of a check stays.
     fn add(&mut self, name: &'static str, result: Result<(), String>) {
         let (verdict, reason) = match result {
-            Ok(()) => (Verdict::Pass, None),
-            Err(reason) => (Verdict::Fail, Some(reason)),
+            Ok(()) => (CheckResult::Pass, None),
+            Err(reason) => (CheckResult::Fail, Some(reason)),
         };
         match self.0.iter_mut().find(|check| check.name == name) {
-            Some(check) if check.verdict == Verdict::Fail => {}
+            Some(check) if check.verdict == CheckResult::Fail => {}
             Some(check) => (check.verdict, check.reason) = (verdict, reason),
             None => self.0.push(Check { name: name.to_owned(), verdict, reason }),
         }
@@ -216,7 +216,7 @@ impl Checks {
             let check = self.0.iter().find(|check| check.name == *name).cloned();
             check.unwrap_or_else(|| Check {
                 name: (*name).to_owned(),
-                verdict: Verdict::Skipped,
+                verdict: CheckResult::Skipped,
                 reason: None,
             })
         };
@@ -238,9 +238,9 @@ mod tests {
         checks.add("manifest", Ok(()));
         let list = checks.complete(Some(Kind::Tool));
         assert_eq!(list.len(), 12);
-        assert_eq!((list[0].verdict, list[1].verdict), (Verdict::Pass, Verdict::Fail));
+        assert_eq!((list[0].verdict, list[1].verdict), (CheckResult::Pass, CheckResult::Fail));
         assert_eq!(list[1].reason.as_deref(), Some("one"));
-        assert!(list[2..].iter().all(|check| check.verdict == Verdict::Skipped));
+        assert!(list[2..].iter().all(|check| check.verdict == CheckResult::Skipped));
     }
 
     #[test]

@@ -21,7 +21,7 @@ use act_component::{
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_model::scripted::{Script, ScriptedModel};
 use act_model::{Model, TokenLedger, ToolSpec};
-use act_workspace::{Last, Profile, RepoView, RepoWriter, WriteRules};
+use act_workspace::{FollowLinks, Profile, RepoView, RepoWriter, WriteRules};
 
 /// Maximum number of denials that a reason lists.
 const SHOWN: usize = 3;
@@ -66,12 +66,12 @@ const FILES: [(&str, &str); 12] = [
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct Queried {
-    /// `facts`, `report`, …, or the name of the tool.
+    /// The query: `facts`, `report`, …, or the name of the tool.
     pub what: String,
     pub duration_ms: u64,
     pub memory_bytes: u64,
     pub model_calls: u64,
-    /// `answered`, or why not.
+    /// `answered`, or the reason why the query has no answer.
     pub outcome: String,
 }
 
@@ -120,9 +120,9 @@ impl TestRepository {
         Ok(repository)
     }
 
-    /// Whether a Scout sees the path, so that its report may name it.
+    /// Returns whether a Scout sees the path, so that its report may name it.
     fn has(&self, path: &str) -> bool {
-        let resolve = |view: RepoView| view.resolve("", path, Last::Follow).ok();
+        let resolve = |view: RepoView| view.resolve("", path, FollowLinks::Yes).ok();
         RepoView::open(&self.0, Profile::Scout).ok().and_then(resolve).is_some()
     }
 }
@@ -198,7 +198,7 @@ impl<'a, C: Deref<Target = LoadedComponent>> Session<'a, C> {
         Ok(Self { component, repository, writer, wall, events, queries, ended, limits })
     }
 
-    /// Whether another query may follow.
+    /// Returns whether another query may follow.
     fn may_continue(&self) -> bool {
         self.ended.is_ok() && self.limits.is_ok()
     }

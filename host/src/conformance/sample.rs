@@ -24,10 +24,10 @@ const MAX_STEPS: usize = 10_000;
 
 /// Makes up a value for `schema`. The value need not fit a schema with rules that go beyond types, bounds and patterns.
 pub(super) fn value(schema: &Value) -> Value {
-    Maker { root: schema, left: Cell::new(MAX_VALUES) }.value(schema, "", At::default())
+    Maker { root: schema, left: Cell::new(MAX_VALUES) }.value(schema, "", Position::default())
 }
 
-/// Whether a field of this name holds names of files.
+/// Returns whether a field of this name holds names of files.
 pub(super) fn names_files(field: &str) -> bool {
     matches!(field, "path" | "file") || field.ends_with("files") || field.ends_with("paths")
 }
@@ -38,12 +38,12 @@ struct Maker<'a> {
 }
 
 #[derive(Default, Clone, Copy)]
-struct At {
+struct Position {
     depth: usize,
     references: usize,
 }
 
-impl At {
+impl Position {
     fn inside(self) -> Self {
         Self { depth: self.depth + 1, ..self }
     }
@@ -54,8 +54,9 @@ impl At {
 }
 
 impl Maker<'_> {
-    fn value(&self, schema: &Value, field: &str, at: At) -> Value {
-        let Some(left) = self.left.get().checked_sub(1).filter(|_| at.depth < MAX_DEPTH) else {
+    fn value(&self, schema: &Value, field: &str, position: Position) -> Value {
+        let Some(left) = self.left.get().checked_sub(1).filter(|_| position.depth < MAX_DEPTH)
+        else {
             return Value::Null;
         };
         self.left.set(left);
@@ -66,15 +67,19 @@ impl Maker<'_> {
             return given.clone();
         }
         if let Some(same) = self.resolve(schema) {
-            return self.value(same, field, At { references: at.references + 1, ..at.inside() });
+            return self.value(
+                same,
+                field,
+                Position { references: position.references + 1, ..position.inside() },
+            );
         }
         let other = first("anyOf").or_else(|| first("oneOf")).or_else(|| first("allOf"));
         if let Some(other) = other {
-            return self.value(other, field, at.inside());
+            return self.value(other, field, position.inside());
         }
         match kind(schema) {
-            "object" => self.object(schema, at),
-            "array" => self.array(schema, field, at),
+            "object" => self.object(schema, position),
+            "array" => self.array(schema, field, position),
             "integer" | "number" => number(schema),
             "boolean" => true.into(),
             "string" => text(schema, field).into(),
@@ -82,24 +87,25 @@ impl Maker<'_> {
         }
     }
 
-    fn object(&self, schema: &Value, at: At) -> Value {
+    fn object(&self, schema: &Value, position: Position) -> Value {
         let required = schema.get("required").and_then(Value::as_array);
         let must = |name: &str| required.is_some_and(|all| all.iter().any(|one| one == name));
         let properties = schema.get("properties").and_then(Value::as_object);
         let wanted = properties.into_iter().flatten();
-        let wanted = wanted.filter(|(name, _)| !at.is_deep() || must(name));
-        let made =
-            wanted.map(|(name, schema)| (name.clone(), self.value(schema, name, at.inside())));
+        let wanted = wanted.filter(|(name, _)| !position.is_deep() || must(name));
+        let made = wanted
+            .map(|(name, schema)| (name.clone(), self.value(schema, name, position.inside())));
         Value::Object(made.collect::<Map<_, _>>())
     }
 
     /// The items of `prefixItems`, and then as many of `items` as are required. Names of an `enum` are taken in turn, because
     /// the items may have to be unique.
-    fn array(&self, schema: &Value, field: &str, at: At) -> Value {
+    fn array(&self, schema: &Value, field: &str, position: Position) -> Value {
         let first = schema.get("prefixItems").and_then(Value::as_array);
         let first = first.into_iter().flatten();
-        let mut made: Vec<_> = first.map(|schema| self.value(schema, field, at.inside())).collect();
-        let wanted = u64::from(made.is_empty() && !at.is_deep());
+        let mut made: Vec<_> =
+            first.map(|schema| self.value(schema, field, position.inside())).collect();
+        let wanted = u64::from(made.is_empty() && !position.is_deep());
         let (least, most) = (size(schema, "minItems"), size(schema, "maxItems"));
         let wanted =
             wanted.max(least.unwrap_or_default()).min(most.unwrap_or(MAX_ITEMS)).min(MAX_ITEMS);
@@ -108,7 +114,7 @@ impl Maker<'_> {
             match items.get("enum").and_then(Value::as_array) {
                 Some(names) => made.extend(names.iter().cycle().take(missing).cloned()),
                 None => {
-                    let item = |_| self.value(items, field, at.inside());
+                    let item = |_| self.value(items, field, position.inside());
                     made.extend((0..missing).map(item));
                 }
             }
@@ -271,7 +277,7 @@ mod tests {
     fn a_schema_that_refers_to_itself_ends() {
         let schema = json!({"type": "object", "properties": {"next": {"$ref": "#"}}});
         assert!(value(&schema).is_object());
-        // Ten ways on at every step: what must not be there ends it.
+        // Each step has ten continuations; without the bound this would not end.
         let many: Map<_, _> = (0..10).map(|i| (format!("n{i}"), json!({"$ref": "#"}))).collect();
         let schema = json!({"type": "object", "properties": many});
         assert!(jsonschema::is_valid(&schema, &value(&schema)));

@@ -56,7 +56,7 @@ pub(super) struct Completed<S> {
 
 impl<S: Sink> Sink for Completed<S> {
     fn event(&mut self, event: &Event) {
-        // A step may print much; its bytes are not looked at.
+        // The output of steps may be large and contains no commands of act.
         if matches!(event.kind, EventKind::StepOutput(_)) {
             return self.sink.event(event);
         }

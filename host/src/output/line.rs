@@ -94,7 +94,7 @@ impl Line {
     }
 }
 
-/// What `--color` says.
+/// The value of `--color`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ColourWish {
     #[default]
@@ -103,7 +103,7 @@ pub enum ColourWish {
     Never,
 }
 
-/// What the process finds around itself.
+/// The facts about stream and environment that decide whether output is coloured.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Surroundings {
     pub(super) terminal: bool,
@@ -113,7 +113,7 @@ pub(super) struct Surroundings {
     pub(super) dumb: bool,
 }
 
-/// A word on the command line wins over `NO_COLOR`, and that over what the stream is.
+/// Returns whether to use colour. `--color` takes precedence over `NO_COLOR`, and `NO_COLOR` over the kind of the stream.
 pub(super) fn wanted(wish: ColourWish, around: Surroundings) -> bool {
     match wish {
         ColourWish::Always => true,
@@ -122,17 +122,17 @@ pub(super) fn wanted(wish: ColourWish, around: Surroundings) -> bool {
     }
 }
 
-/// A first span up to here is a name, and its value stays beside it.
+/// A first span of at most this many columns is a name, and its value stays on the same row.
 const NAME: usize = 24;
-/// Nothing is laid out in less.
+/// Minimum width in columns: a narrower terminal gets rows of this width.
 const LEAST: usize = 20;
 
-/// The text of a line for a stream with so many columns, with its line feeds.
+/// Returns the text of a line, with its line feeds, for a stream of the given width.
 pub(super) fn rendered(line: &Line, columns: usize, colour: bool) -> String {
     folded(line, columns).iter().map(|row| row.render(colour)).collect()
 }
 
-/// The same of a text of several lines, which for a program stays as it is.
+/// Returns a text of several lines folded to the width of a terminal; a program gets the text unchanged.
 pub(super) fn block(text: &str, columns: usize) -> Cow<'_, str> {
     let text = terminal_text::block(text);
     if columns == usize::MAX {
@@ -141,7 +141,7 @@ pub(super) fn block(text: &str, columns: usize) -> Cow<'_, str> {
     text.lines().map(|line| rendered(&Line::plain(line), columns, false)).collect()
 }
 
-/// As few lines as it takes.
+/// Folds a line into rows that fit into the width, as few as possible.
 fn folded(line: &Line, columns: usize) -> Vec<Line> {
     let wide: usize = line.spans().iter().map(|(_, text)| text.width()).sum();
     if wide <= columns || columns < LEAST {
@@ -166,10 +166,10 @@ fn folded(line: &Line, columns: usize) -> Vec<Line> {
     lines
 }
 
-/// Words with the spaces behind them.
+/// Splits a text into words, each with the spaces that follow it.
 fn words(text: &str, room: usize) -> Vec<&str> {
     let (mut words, mut begun, mut end) = (vec![], 0, 0);
-    // Up to where backticks are paired.
+    // The number of bytes up to which every backtick has a partner.
     let mut paired = 0;
     for word in text.split_inclusive(' ') {
         end += word.len();
@@ -202,7 +202,7 @@ fn hang(line: &Line) -> usize {
     }
 }
 
-/// At most `columns` wide, with a mark where something was left out.
+/// Cuts a text to at most `columns`, with an ellipsis in place of the rest.
 pub(super) fn excerpt(text: &str, columns: usize) -> String {
     let words: Vec<_> = text.split_whitespace().take(columns.max(1)).collect();
     let line = terminal_text::line(&words.join(" ")).into_owned();

@@ -19,7 +19,7 @@ use act_core::event::EventKind;
 use act_core::secret::Secrets;
 use act_core::terminal_text;
 
-/// Often enough for a smooth spinner, rarely enough for a slow connection.
+/// Redraws of the row per second: enough for a smooth spinner, and few enough for a slow connection.
 const REDRAWS_PER_SECOND: u8 = 10;
 const TICK: Duration = Duration::from_millis(120);
 const WORK: &str = "{spinner} {elapsed} {wide_msg}";
@@ -148,7 +148,7 @@ impl Status {
         true
     }
 
-    /// Puts the shortest part first: a narrow terminal cuts the end.
+    /// Returns the text of the row. The shortest part is first, because a narrow terminal cuts the end.
     fn text(&self) -> String {
         let tokens = match self.tokens {
             0 => String::new(),

@@ -47,7 +47,7 @@ pub struct Style {
     pub dry_run: bool,
     /// Keys that must not be printed.
     pub secrets: Secrets,
-    /// `None` for a command that works in the current directory.
+    /// The repository that `--repo` named; `None` for a command that works in the current directory.
     pub repo: Option<RepoHint>,
 }
 
@@ -87,7 +87,7 @@ impl Output {
     }
 
     /// Completes the commands in a message of act, so that they work in the current directory.
-    pub fn told<'t>(&self, text: &'t str) -> Cow<'t, str> {
+    pub fn with_repo<'t>(&self, text: &'t str) -> Cow<'t, str> {
         self.repo.as_ref().map_or(Cow::Borrowed(text), |repo| repo.complete(text))
     }
 
@@ -182,8 +182,9 @@ impl Output {
     /// Cuts a text to the rest of a line of the result, of which `taken` columns are used.
     pub fn excerpt(&self, text: &str, taken: usize) -> String {
         let width = terminal_size::terminal_size_of(std::io::stdout());
-        let told = || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
-        let columns = width.map(|(width, _)| usize::from(width.0)).or_else(told);
+        let from_environment =
+            || std::env::var("COLUMNS").ok()?.parse().ok().filter(|columns| *columns > 0);
+        let columns = width.map(|(width, _)| usize::from(width.0)).or_else(from_environment);
         let columns = columns.unwrap_or(COLUMNS);
         line::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
     }
@@ -205,7 +206,7 @@ impl Output {
 
     /// Prints a warning.
     pub fn caution(&self, what: &str) {
-        self.progress(&progress::warning(&self.told(what)));
+        self.progress(&progress::warning(&self.with_repo(what)));
     }
 
     /// Prints several lines of progress.
@@ -216,7 +217,7 @@ impl Output {
     /// Prints a failure on stderr, and with `--json` also on stdout.
     pub fn failure(&self, failure: &Failure) {
         let failure = &Failure {
-            hint: failure.hint.as_deref().map(|hint| self.told(hint).into_owned()),
+            hint: failure.hint.as_deref().map(|hint| self.with_repo(hint).into_owned()),
             ..failure.clone()
         };
         failure_lines(failure).iter().for_each(|line| self.progress(line));
@@ -236,9 +237,9 @@ impl Output {
     }
 }
 
-/// How long the process waits at its end for a reader that has stopped reading.
+/// How long the process waits, before it ends, for a reader that has stopped reading.
 const LAST_CHANCE: Duration = Duration::from_secs(10);
-/// The same after a signal: the user wants the end.
+/// The same limit after a signal. It is shorter, because the user wants the process to end.
 const LAST_CHANCE_CANCELLED: Duration = Duration::from_secs(2);
 
 /// Returns the message and the hint of a failure, one line each.

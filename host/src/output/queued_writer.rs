@@ -1,9 +1,9 @@
 //! stdout and stderr, each written by its own thread behind a bounded queue.
 //!
-//! The code that reports something does not write it: a pipe that nobody reads must not stop the work, its time limits,
-//! signals and cancellation. When a queue stays full, the oldest lines are dropped, because the end of a task is among the
-//! newest, and stderr says how many are missing. Not `tracing-appender`: it drops the newest lines, does not say where,
-//! and never waits for a slow reader.
+//! The code that reports something does not write it: a pipe whose reader has stopped must not block the work, its time
+//! limits, signals and cancellation. When a queue stays full, the oldest lines are dropped, because the end of a task is
+//! among the newest, and stderr reports how many are missing. Not `tracing-appender`: it drops the newest lines, does not
+//! mark the gap, and never waits for a slow reader.
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Result, Write};

@@ -9,7 +9,7 @@ const BLOCK: usize = 64 * 1024;
 /// Longest line in bytes. Longer lines are cut, so that memory stays bounded.
 const LINE: usize = 1024 * 1024;
 
-/// Passes each piece to `to`, until that returns false because nobody reads any more.
+/// Passes each piece to `to`, until `to` returns false because the stream is closed.
 ///
 /// # Errors
 ///

@@ -1,7 +1,7 @@
 //! The schema of what `act run --json` prints.
 
 use act_core::Refusal;
-use act_core::event::Line;
+use act_core::event::EventLine;
 use act_core::event::schema;
 
 /// One line of `act run --json`: an event of the task, or why there was none.
@@ -9,7 +9,7 @@ use act_core::event::schema;
 #[serde(untagged)]
 #[allow(dead_code, reason = "only its shape is looked at")]
 enum RunLine<'a> {
-    Event(Line<'a>),
+    Event(EventLine<'a>),
     Refusal(Refusal<'a>),
 }
 

@@ -18,11 +18,11 @@ pub(super) struct TaskEnd<W> {
     colour: bool,
     secrets: Secrets,
     columns: fn() -> usize,
-    /// Root of the repository; none before the task has started.
+    /// Root of the repository; `None` before the task has started.
     root: Option<PathBuf>,
-    /// Edits go to memory.
+    /// The task is a dry run: its edits are in memory only.
     dry_run: bool,
-    /// Something in the working tree is other than it was.
+    /// The task has changed the working tree.
     edited: bool,
 }
 
@@ -42,7 +42,7 @@ impl<W> TaskEnd<W> {
         self
     }
 
-    /// A file of the repository, as the user can open it.
+    /// Returns the path of a file of the repository, relative to the current directory.
     fn named(&self, path: &str) -> String {
         self.root.as_ref().map_or_else(|| path.to_owned(), |root| from_here(root, path))
     }
@@ -67,8 +67,8 @@ impl<W: Write + Send> Sink for TaskEnd<W> {
     }
 }
 
-/// The summary as it was written, then one line with the state, then where to look. `edited` is whether something was,
-/// `named` how a path in the repository is told.
+/// Returns the model's summary, one line with the state, and the files to look at. `edited` is whether the task has changed
+/// the working tree; `named` turns a path in the repository into the one that is printed.
 fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<Line> {
     let EventKind::TaskFinished {
         state,
@@ -84,7 +84,7 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
     else {
         return vec![];
     };
-    // Told on the way: it has no result.
+    // The progress lines have reported the refusal; there is no result to print.
     if *state == TaskState::Refused {
         return vec![];
     }
@@ -97,7 +97,7 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
     }
     let good = *exit_code == Exit::Ok as u8;
     let tone = if good { Tone::Good } else { Tone::Bad };
-    // A cancelled task has no other reason than that.
+    // `cancelled` as a reason repeats the state.
     let reason = reason.as_ref().filter(|reason| !reason.eq_ignore_ascii_case(state.as_str()));
     let why = match (reason, run_id) {
         (_, Some(run_id)) if good => format!(": verified by {run_id}"),
@@ -154,7 +154,7 @@ mod tests {
         lines(kind, false, &str::to_owned).iter().map(|line| line.render(false)).collect()
     }
 
-    /// What is shown of these in so many columns.
+    /// Returns the text of the lines on a stream of the given width.
     fn shown(kinds: impl IntoIterator<Item = EventKind>, columns: fn() -> usize) -> String {
         let mut end = TaskEnd::new(vec![], false, Secrets::default()).in_columns(columns);
         for kind in kinds {

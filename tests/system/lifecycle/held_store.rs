@@ -53,7 +53,7 @@ fn an_end_is_told_when_it_is_kept() {
     let running = act.clone().env("ACT_FAIL_POINT", "stop:ending").start(["run", "first"]);
     let pid = running.pid().as_raw_nonzero().get() as u32;
     until("it is about to end", || {
-        act_core::process::look(pid).unwrap().is_some_and(|seen| seen.stopped)
+        act_core::process::look_up(pid).unwrap().is_some_and(|seen| seen.stopped)
     });
     let held = hold(&act);
     running.signal(Signal::CONT);

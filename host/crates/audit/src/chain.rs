@@ -30,7 +30,7 @@ const HASH: usize = 64;
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Item {
+pub enum LogLine {
     Record(Box<Record>),
     /// The beginning of a record whose writer was stopped, so it has no seal. It includes the line feed if there is one.
     Torn(Vec<u8>),
@@ -50,18 +50,18 @@ pub(super) fn seal(mut record: Record, seq: u64, prev: &str) -> Option<(Record, 
     Some((record, line))
 }
 
-/// Judges a line without its line feed.
-pub(super) fn judge(line: &[u8]) -> Item {
-    let Some((body, stated)) = unsealed(line) else { return Item::Torn(line.to_vec()) };
+/// Parses a line without its line feed, and checks its seal.
+pub(super) fn parse_line(line: &[u8]) -> LogLine {
+    let Some((body, stated)) = unsealed(line) else { return LogLine::Torn(line.to_vec()) };
     let Ok(record) = serde_json::from_slice::<Record>(line) else {
-        return Item::Bad("it is not a record of act");
+        return LogLine::Bad("it is not a record of act");
     };
     let mut canonical = body.to_vec();
     canonical.push(b'}');
     if record.hash.as_bytes() != stated || hash(&record.prev, &canonical) != record.hash {
-        return Item::Bad("it does not have the hash that it states");
+        return LogLine::Bad("it does not have the hash that it states");
     }
-    Item::Record(Box::new(record))
+    LogLine::Record(Box::new(record))
 }
 
 /// Splits a sealed line into the text before the seal and the hash in the seal.
@@ -124,7 +124,7 @@ impl AuditReader {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn next_item(&mut self) -> io::Result<Option<Item>> {
+    pub fn next_line(&mut self) -> io::Result<Option<LogLine>> {
         let Some(lines) = &mut self.lines else { return Ok(None) };
         let mut line = vec![];
         let most = MAX_LINE as u64 + 1;
@@ -134,10 +134,10 @@ impl AuditReader {
         self.number += 1;
         self.at += line.len() as u64;
         if line.len() as u64 == most && line.last() != Some(&b'\n') {
-            return Ok(Some(Item::Bad("it is longer than any record")));
+            return Ok(Some(LogLine::Bad("it is longer than any record")));
         }
-        Ok(Some(match judge(line.strip_suffix(b"\n").unwrap_or(&line)) {
-            Item::Torn(_) => Item::Torn(line),
+        Ok(Some(match parse_line(line.strip_suffix(b"\n").unwrap_or(&line)) {
+            LogLine::Torn(_) => LogLine::Torn(line),
             item => item,
         }))
     }
@@ -148,8 +148,8 @@ pub(super) fn last_seq(state: &Dir, path: &Path) -> u64 {
     let Ok(Some(found)) = LogFile::existing(state, path) else { return 0 };
     let mut reader = AuditReader::of(found, u64::MAX);
     let mut last = 0;
-    while let Ok(Some(item)) = reader.next_item() {
-        if let Item::Record(record) = item {
+    while let Ok(Some(item)) = reader.next_line() {
+        if let LogLine::Record(record) = item {
             last = last.max(record.seq);
         }
     }
@@ -210,13 +210,15 @@ pub(super) fn tail(file: &File, size: u64) -> Result<Tail, TailError> {
             return Err(TailError::Bad(format!("there is no record in its last {WINDOW} bytes")));
         }
         let after = |from: usize| Torn::of(bytes.get(from..).unwrap_or_default());
-        match judge(before.get(start..).unwrap_or_default()) {
-            Item::Record(record) => {
+        match parse_line(before.get(start..).unwrap_or_default()) {
+            LogLine::Record(record) => {
                 let (seq, hash) = (record.seq, record.hash);
                 return Ok(Tail { seq, hash, size, open_line, torn: after(end + 1) });
             }
-            Item::Bad(why) => return Err(TailError::Bad(format!("its last record is bad: {why}"))),
-            Item::Torn(_) if start == 0 => {
+            LogLine::Bad(why) => {
+                return Err(TailError::Bad(format!("its last record is bad: {why}")));
+            }
+            LogLine::Torn(_) if start == 0 => {
                 return Ok(Tail {
                     seq: 0,
                     hash: GENESIS.to_owned(),
@@ -225,7 +227,7 @@ pub(super) fn tail(file: &File, size: u64) -> Result<Tail, TailError> {
                     torn: after(0),
                 });
             }
-            Item::Torn(_) => end = start - 1,
+            LogLine::Torn(_) => end = start - 1,
         }
     }
 }

@@ -11,7 +11,8 @@ use super::error::AuditError;
 use super::log::{LogFile, NAME};
 use super::record::{Decision, Entry, Event, NAMES, Record};
 use super::verify::{
-    Bad, Before, EarlierLog, History, ManifestFacts, Pending, UnknownRun, Verification, Verifier,
+    Bad, Before, EarlierLog, History, LogVerification, LogVerifier, ManifestFacts, Pending,
+    UnknownRun,
 };
 
 /// Maximum number of logs that `act audit restart` can archive under a name each.
@@ -24,8 +25,8 @@ const MAX_ARCHIVED: usize = 1000;
 pub fn verify_all(
     state: &Dir,
     path: &Path,
-    mut verifier: Verifier,
-) -> Result<Verification, AuditError> {
+    mut verifier: LogVerifier,
+) -> Result<LogVerification, AuditError> {
     let log = path.join(NAME);
     read(&mut verifier, AuditReader::open(state, path)?, &log, None)?;
     let Some((before, mut pending)) = verifier.before() else { return Ok(verifier.finish()) };
@@ -38,7 +39,7 @@ pub fn verify_all(
     Ok(found.conclude_history(pending, &accepted))
 }
 
-impl Verification {
+impl LogVerification {
     /// Adds the facts that no log contains: with a gap they are unknown, otherwise a record is missing.
     fn conclude_history(mut self, pending: Pending, accepted: &Accepted) -> Self {
         for log in &mut self.earlier {
@@ -78,12 +79,12 @@ impl Verification {
 
 /// Verifies a log to its end, or to record `last`.
 fn read(
-    verifier: &mut Verifier,
+    verifier: &mut LogVerifier,
     mut reader: AuditReader,
     path: &Path,
     last: Option<u64>,
 ) -> Result<(), AuditError> {
-    while let Some(item) = reader.next_item().map_err(|error| AuditError::io(path, error))? {
+    while let Some(item) = reader.next_line().map_err(|error| AuditError::io(path, error))? {
         let go_on = verifier.push(item, reader.line(), reader.offset());
         if !go_on || last.is_some_and(|last| verifier.at() >= last) {
             break;
@@ -104,7 +105,7 @@ fn verify_archived(
     before: Before,
     pending: &mut Pending,
     accepted: &mut Accepted,
-    found: &mut Verification,
+    found: &mut LogVerification,
 ) -> Result<Option<Before>, AuditError> {
     let restart = before.restart;
     let last = before.head.as_ref().map(|head| head.seq);
@@ -128,7 +129,7 @@ fn verify_archived(
         Ok(file) => {
             let Pending { runs, asked, restarts } = std::mem::take(pending);
             let mut verifier =
-                Verifier::new(before.head, runs, asked).restarted(restarts).archived();
+                LogVerifier::new(before.head, runs, asked).restarted(restarts).archived();
             // The lines after that head are not judged: they may be the reason why the log was archived.
             read(&mut verifier, AuditReader::of(file, u64::MAX), &path, last)?;
             let acceptances = verifier.accepted();
@@ -139,7 +140,7 @@ fn verify_archived(
             let result = verifier.finish();
             match &result.bad {
                 None => accepted.add_earlier(acceptances),
-                // The one who changed the log could have added acceptances as well, so they do not count.
+                // Whoever changed the log could also have added acceptances, so they do not count.
                 Some(bad) => {
                     log.reason = Some("broken".to_owned());
                     log.missing = Some(format!("its record {} was changed: {}", bad.seq, bad.why));
@@ -260,7 +261,7 @@ impl Accepted {
     }
 }
 
-impl Verification {
+impl LogVerification {
     /// Returns the entries that accept every log that is missing and every run that is unknown, unless they are accepted.
     pub fn to_accept(&self) -> Vec<Entry> {
         let logs = self.earlier.iter().filter(|log| log.is_open()).map(of_log);

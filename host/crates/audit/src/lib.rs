@@ -1,8 +1,9 @@
-//! The audit log: who did what with which right, as records that are chained by their hashes.
+//! The audit log: who did what with which permission, as records that are chained by their hashes.
 //!
 //! The crate promises that a record which was changed, removed or added later is found. A record that cannot be written
 //! waits in memory and is written first as soon as that is possible; until then [`Audit::ready`] returns an error. Tasks,
-//! queries, edits of components and verifications ask it before they begin, so that they do not run unrecorded. Every crate above may append; only the program itself verifies, restarts and prints the log.
+//! queries, edits of components and verifications call it before they begin, so that they do not run unrecorded. Every
+//! crate above may append; only the program itself verifies, restarts and prints the log.
 //!
 //! - [`Audit::append`] and [`Audit::settle`] write; [`Entry`] is the content of a record.
 //! - [`AuditReader`] reads the log from its beginning.
@@ -16,7 +17,7 @@
 //! # use std::collections::BTreeMap;
 //! # use std::sync::Arc;
 //! # use act_audit::{CheckpointError, CheckpointStore, Head, Restart};
-//! use act_audit::{Audit, AuditReader, Entry, Event, Item};
+//! use act_audit::{Audit, AuditReader, Entry, Event, LogLine};
 //! use act_fs::Dir;
 //! # struct Forgetful;
 //! # impl CheckpointStore for Forgetful {
@@ -34,7 +35,7 @@
 //! audit.append(Entry::new(Event::Edit).object("src/main.rs")).unwrap();
 //! audit.settle().unwrap();
 //! let mut reader = AuditReader::open(&state, temporary.path()).unwrap();
-//! assert!(matches!(reader.next_item().unwrap(), Some(Item::Record(record)) if record.seq == 1));
+//! assert!(matches!(reader.next_line().unwrap(), Some(LogLine::Record(record)) if record.seq == 1));
 //! ```
 
 mod chain;
@@ -51,7 +52,7 @@ mod verify;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-pub use chain::{AuditReader, GENESIS, Item};
+pub use chain::{AuditReader, GENESIS, LogLine};
 pub use error::AuditError;
 pub use grants::{Approval, GrantsSeen, NO_BYTES};
 pub use head::{CheckpointError, CheckpointStore, Head, Restart};
@@ -59,7 +60,7 @@ pub use history::verify_all;
 pub use log::NAME;
 pub use record::{Decision, Entry, Event, Record, RepoIdentity, Subject};
 pub use verify::{
-    Bad, EarlierLog, History, ManifestFacts, UnknownRun, Verification, Verifier, cure,
+    Bad, EarlierLog, History, LogVerification, LogVerifier, ManifestFacts, UnknownRun, cure,
 };
 
 use act_core::secret::Secrets;

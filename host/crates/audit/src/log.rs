@@ -21,7 +21,7 @@ use rustix::fs::{Mode, OFlags, fdatasync, openat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
-use super::chain::{GENESIS, Item, MAX_LINE, Tail, TailError, judge, last_seq, seal, tail};
+use super::chain::{GENESIS, LogLine, MAX_LINE, Tail, TailError, last_seq, parse_line, seal, tail};
 use super::error::AuditError;
 use super::head::{CheckpointError, CheckpointStore, Head};
 use super::record::{Entry, Event, Record};
@@ -160,9 +160,9 @@ impl LogFile {
         let mut bytes = vec![0; MAX_LINE];
         let read = self.file.read_at(&mut bytes, 0).ok()?;
         let line = bytes.get(..read)?.split(|byte| *byte == b'\n').next()?;
-        match judge(line) {
-            Item::Record(record) => Some(*record),
-            Item::Torn(_) | Item::Bad(_) => None,
+        match parse_line(line) {
+            LogLine::Record(record) => Some(*record),
+            LogLine::Torn(_) | LogLine::Bad(_) => None,
         }
     }
 
@@ -173,9 +173,9 @@ impl LogFile {
         self.file.read_exact_at(&mut bytes, from).ok()?;
         let line = bytes.strip_suffix(b"\n")?;
         let line = line.rsplit(|byte| *byte == b'\n').next()?;
-        match judge(line) {
-            Item::Record(record) => Some(*record),
-            Item::Torn(_) | Item::Bad(_) => None,
+        match parse_line(line) {
+            LogLine::Record(record) => Some(*record),
+            LogLine::Torn(_) | LogLine::Bad(_) => None,
         }
     }
 }
@@ -189,8 +189,8 @@ impl Drop for Locked<'_> {
     }
 }
 
-/// Maximum number of records that wait while they cannot be written. No action begins while one waits, so only what was
-/// already at work adds to them.
+/// Maximum number of records that wait while they cannot be written. No action begins while one waits, so only actions
+/// that had begun before add to them.
 const MAX_WAITING: usize = 10_000;
 /// Number of bytes to reserve beyond the end of the log, and how many of them must be free before an action.
 #[cfg(target_os = "linux")]
@@ -206,11 +206,11 @@ pub(super) struct Log {
     checkpoints: Arc<dyn CheckpointStore>,
     secrets: Secrets,
     boot_id: OnceLock<String>,
-    open: Mutex<Open>,
+    open: Mutex<OpenLog>,
 }
 
 #[derive(Default)]
-struct Open {
+struct OpenLog {
     file: Option<LogFile>,
     /// The end of the log as this process left it.
     tail: Option<Tail>,
@@ -237,7 +237,7 @@ impl Log {
         &self.path
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenLog> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -298,8 +298,8 @@ impl Log {
     }
 
     /// Appends all records that wait to the file that has the name of the log now.
-    fn write_waiting(&self, open: &mut Open) -> Result<(), AuditError> {
-        let Open { file, tail: known, waiting, lost, reserved, .. } = open;
+    fn write_waiting(&self, open: &mut OpenLog) -> Result<(), AuditError> {
+        let OpenLog { file, tail: known, waiting, lost, reserved, .. } = open;
         if file.as_ref().is_none_or(|file| !file.is_named(&self.state)) {
             let opened = LogFile::open(&self.state, &self.path)?;
             self.check_heads(&opened, known.as_ref().and_then(head_of))?;
@@ -404,7 +404,7 @@ impl Log {
 
     /// Reserves room for the records of the next action.
     #[cfg(target_os = "linux")]
-    fn reserve(&self, open: &mut Open) -> Result<(), AuditError> {
+    fn reserve(&self, open: &mut OpenLog) -> Result<(), AuditError> {
         use rustix::fs::{FallocateFlags, fallocate};
         let (Some(file), Some(tail)) = (&open.file, &open.tail) else { return Ok(()) };
         if tail.size + NEEDED <= open.reserved {
@@ -422,7 +422,7 @@ impl Log {
 
     #[cfg(not(target_os = "linux"))]
     #[expect(clippy::unused_self, reason = "it is used where there is something to reserve")]
-    fn reserve(&self, _open: &mut Open) -> Result<(), AuditError> {
+    fn reserve(&self, _open: &mut OpenLog) -> Result<(), AuditError> {
         Ok(())
     }
 
@@ -484,8 +484,8 @@ impl Log {
         let restarts =
             self.checkpoint("its restarts cannot be looked up", self.checkpoints.restarts())?;
         let lines = restarts.into_values().filter_map(|beginning| beginning.line);
-        let name = |line: String| match judge(line.trim_end().as_bytes()) {
-            Item::Record(record) => record.object,
+        let name = |line: String| match parse_line(line.trim_end().as_bytes()) {
+            LogLine::Record(record) => record.object,
             _ => None,
         };
         Ok(lines.filter_map(name).collect())

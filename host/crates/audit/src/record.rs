@@ -18,13 +18,13 @@ pub(super) const VERSION: u32 = 1;
     schemars(title = "AuditRecord")
 )]
 pub struct Record {
-    /// Of this format.
+    /// Version of this format.
     pub v: u32,
-    /// From 1, without gaps.
+    /// Number of the record, from 1, without gaps.
     pub seq: u64,
-    /// ISO 8601 in UTC, to the millisecond; of the machine's clock, which may be set.
+    /// Time of the machine's clock, which a user can set; ISO 8601 in UTC, to the millisecond.
     pub time: String,
-    /// Milliseconds since the machine's boot `boot_id`; cannot be set.
+    /// Milliseconds since the machine's boot `boot_id`, which no user can set.
     pub mono_ms: u64,
     pub boot_id: String,
     pub act_version: String,
@@ -32,25 +32,25 @@ pub struct Record {
     pub pid: u32,
     pub task: Option<String>,
     pub repo: Option<RepoIdentity>,
-    /// A stable word.
+    /// A stable word, listed in `specs/audit.md`.
     pub event: String,
-    /// The component that it is about.
+    /// The component that the record is about.
     pub subject: Option<Subject>,
-    /// What was reached for: a path, a run, an image. Characters that a terminal acts on are written as `\u{…}`.
+    /// The path, run, image or other resource that was accessed. Control characters are written as `\u{…}`.
     pub object: Option<String>,
     pub decision: Option<Decision>,
-    /// A stable word.
+    /// A stable word, listed in `specs/audit.md`.
     pub reason: Option<String>,
-    /// Of the capabilities that were in force, as JSON.
+    /// SHA-256 of the JSON of the capabilities that were in force.
     pub effective_sha256: Option<String>,
     pub counts: BTreeMap<String, u64>,
-    /// Of inputs and outputs, in hex; never their content.
+    /// SHA-256 digests of inputs and outputs as hex; the log never holds their content.
     pub digests: BTreeMap<String, String>,
-    /// What several of one kind were: capabilities, origins, runs.
+    /// The members of a list that the record is about: capabilities, origins or runs.
     pub names: Vec<String>,
-    /// The hash of the record before, 64 zeros for the first.
+    /// Hash of the previous record; 64 zeros for the first record.
     pub prev: String,
-    /// sha256 of `act-audit-v1`, `prev` and the line without this field.
+    /// SHA-256 of `act-audit-v1`, `prev` and the line without this field.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(any(test, feature = "testing"), schemars(required))]
     pub hash: String,
@@ -64,9 +64,9 @@ pub struct Record {
     schemars(rename = "AuditRepo")
 )]
 pub struct RepoIdentity {
-    /// Equal for every path that means this directory.
+    /// Identity of the root directory, equal for every path that leads to it.
     pub identity: String,
-    /// Its commit when the task began.
+    /// The commit of the repository when the task began.
     pub head: Option<String>,
 }
 
@@ -75,7 +75,7 @@ pub struct RepoIdentity {
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Subject {
     pub name: String,
-    /// Of its bytes.
+    /// SHA-256 of the component's bytes.
     pub sha256: String,
     pub world: Option<String>,
 }
@@ -85,9 +85,9 @@ pub struct Subject {
 #[serde(rename_all = "lowercase")]
 pub enum Decision {
     Allow,
-    /// No right to it.
+    /// The access is not granted.
     Deny,
-    /// A right to it, and no more of it.
+    /// The access is granted, and its limit is used up.
     Limit,
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::{
-    Audit, AuditReader, CheckpointError, CheckpointStore, Entry, Event, Head, Item, Record,
-    Restart, Verification, Verifier, verify_all,
+    Audit, AuditReader, CheckpointError, CheckpointStore, Entry, Event, Head, LogLine,
+    LogVerification, LogVerifier, Record, Restart, verify_all,
 };
 use act_core::secret::Secrets;
 use act_fs::Dir;
@@ -89,22 +89,24 @@ impl TempLog {
 
     pub(super) fn records(&self) -> Vec<Record> {
         let mut reader = AuditReader::open(&self.state(), self.dir.path()).unwrap();
-        std::iter::from_fn(|| reader.next_item().unwrap())
-            .filter_map(|item| if let Item::Record(record) = item { Some(*record) } else { None })
+        std::iter::from_fn(|| reader.next_line().unwrap())
+            .filter_map(
+                |item| if let LogLine::Record(record) = item { Some(*record) } else { None },
+            )
             .collect()
     }
 
-    pub(super) fn verify(&self) -> Verification {
-        self.verify_with(Verifier::new(self.keeper.head().unwrap(), Default::default(), None))
+    pub(super) fn verify(&self) -> LogVerification {
+        self.verify_with(LogVerifier::new(self.keeper.head().unwrap(), Default::default(), None))
     }
 
-    pub(super) fn verify_with(&self, verifier: Verifier) -> Verification {
+    pub(super) fn verify_with(&self, verifier: LogVerifier) -> LogVerification {
         let verifier = verifier.restarted(self.keeper.restarts().unwrap());
         verify_all(&self.state(), self.dir.path(), verifier).unwrap()
     }
 
     /// Accepts everything that is missing or unknown.
-    pub(super) fn accept(&self, found: &Verification) {
+    pub(super) fn accept(&self, found: &LogVerification) {
         let audit = self.audit();
         for entry in found.to_accept() {
             audit.append(entry).unwrap();

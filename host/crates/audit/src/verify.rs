@@ -8,47 +8,47 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::chain::{GENESIS, Item, Torn, judge};
+use super::chain::{GENESIS, LogLine, Torn, parse_line};
 use super::head::{Head, Restart};
 use super::history::Accepted;
 use super::record::{Event, Record};
 
-/// What a whole log was found to be.
+/// The result of verifying a whole log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     any(test, feature = "testing"),
     derive(schemars::JsonSchema),
     schemars(title = "AuditVerification")
 )]
-pub struct Verification {
+pub struct LogVerification {
     pub ok: bool,
-    /// That are in their place, from the first on.
+    /// Number of records that are in their place, counted from the first.
     pub records: u64,
     pub head: Option<Head>,
-    /// The first record that is not what it was; null when there is none.
+    /// The first record that was changed or is missing; null when there is none.
     pub bad: Option<Bad>,
-    /// Number of the record with which the log begins anew after another one was set aside; null for a whole one.
+    /// Number of the first record, if `act audit restart` began this log; null for a log that was never restarted.
     pub restarted_at: Option<u64>,
-    /// The logs before it, the latest one first.
+    /// The archived logs before this one, the latest one first.
     pub earlier: Vec<EarlierLog>,
     pub history: History,
-    /// Lines that a stopped writer left and the next one recorded.
+    /// Number of incomplete lines that a stopped writer left and that a later writer recorded.
     pub recovered: u64,
-    /// Bytes of such a line at the end, which nobody has recorded yet.
+    /// Bytes of an incomplete line at the end that no writer has recorded yet.
     pub torn_bytes: u64,
-    /// The head in the store; null when it keeps none.
+    /// The head in the store; null when the store has none.
     pub store: Option<Head>,
-    /// Runs whose manifest names a head that was compared.
+    /// Number of runs whose manifest names a head that was compared with the log.
     pub runs_compared: u64,
-    /// Runs whose record is in none of the logs that are there, beside one that is missing.
+    /// Runs whose record is in none of the existing logs, while another log is missing.
     pub runs_unknown: Vec<UnknownRun>,
-    /// Runs with a verdict whose manifest names no head, or cannot be read, and of which no record tells.
+    /// Runs with a verdict that no record mentions and whose manifest names no head or cannot be read.
     pub runs_without_head: Vec<String>,
-    /// Number of the record that has the hash that was asked for; null when none was asked for or found.
+    /// Number of the record with the hash that the user gave; null when there is none, or when no hash was given.
     pub asked_seq: Option<u64>,
 }
 
-impl Verification {
+impl LogVerification {
     /// Sets `ok` from all other fields. `found` means that the hash that was asked for was found, or none was asked for.
     pub(super) fn conclude(mut self, found: bool) -> Self {
         self.ok = self.bad.is_none()
@@ -67,12 +67,12 @@ impl Verification {
 )]
 pub struct Bad {
     pub seq: u64,
-    /// From 1; null for a record that is gone.
+    /// Number of the line, from 1; null for a record that is missing.
     pub line: Option<u64>,
     pub why: String,
 }
 
-/// Whether everything before a new beginning is there.
+/// Whether the logs before the last restart are complete.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     any(test, feature = "testing"),
@@ -81,14 +81,14 @@ pub struct Bad {
 )]
 #[serde(rename_all = "snake_case")]
 pub enum History {
-    /// Or there was no new beginning.
+    /// The logs are complete, or there was no restart.
     Whole,
     Missing,
-    /// It is missing, and somebody has accepted that as it stands.
+    /// A log is missing, and the user has accepted this gap.
     Accepted,
 }
 
-/// A log that was set aside.
+/// An archived log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     any(test, feature = "testing"),
@@ -96,34 +96,34 @@ pub enum History {
     schemars(rename = "AuditEarlierLog")
 )]
 pub struct EarlierLog {
-    /// In `state/`.
+    /// Name of the file in `state/`.
     pub name: String,
-    /// Number of the record with which the log after it begins.
+    /// Number of the record with which the next log begins.
     pub restart: u64,
-    /// The last record that it had to have.
+    /// Number of the last record that the log must contain.
     pub seq: u64,
-    /// That are in their place, from its first on.
+    /// Number of records that are in their place, counted from the first of this log.
     pub records: u64,
-    /// The last of these.
+    /// The last of these records.
     pub head: Option<Head>,
-    /// As the file stands now; null where there is none that could be a log.
+    /// SHA-256 of the file as it is now; null when there is no file that could be a log.
     pub sha256: Option<String>,
-    /// Why it does not tell what was before; null when it does.
+    /// Why the log counts as missing, as a text; null when it does not.
     pub missing: Option<String>,
-    /// The same as a stable word.
+    /// Why the log counts as missing, as a stable word; null when it does not.
     pub reason: Option<String>,
-    /// Number of the record by which that was accepted, as it stands.
+    /// Number of the record that accepted the gap in its present state; null when none does.
     pub accepted_seq: Option<u64>,
 }
 
 impl EarlierLog {
-    /// It is missing, and nobody has accepted that.
+    /// Returns whether the log is missing and the user has not accepted the gap.
     pub(super) fn is_open(&self) -> bool {
         self.missing.is_some() && self.accepted_seq.is_none()
     }
 }
 
-/// A run whose record would stand in what is missing: whether its manifest is true cannot be known.
+/// A run whose record would be in a missing log, so that its manifest cannot be checked.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     any(test, feature = "testing"),
@@ -132,11 +132,11 @@ impl EarlierLog {
 )]
 pub struct UnknownRun {
     pub run_id: String,
-    /// That its manifest names.
+    /// The head that its manifest names.
     pub head: String,
-    /// Of the rest of its manifest.
+    /// SHA-256 of the rest of its manifest.
     pub sha256: String,
-    /// Number of the record by which that was accepted.
+    /// Number of the record that accepted the unknown run; null when none does.
     pub accepted_seq: Option<u64>,
 }
 
@@ -190,8 +190,8 @@ impl Pending {
     /// Returns the store's facts about the last restart before this one.
     pub(super) fn before(&self, restart: u64) -> Option<Before> {
         let (_, Restart { hash, line }) = self.restarts.range(..restart).next_back()?;
-        match judge(line.as_ref()?.trim_end().as_bytes()) {
-            Item::Record(record) if record.hash == *hash => Some(Before::of(&record)),
+        match parse_line(line.as_ref()?.trim_end().as_bytes()) {
+            LogLine::Record(record) if record.hash == *hash => Some(Before::of(&record)),
             _ => None,
         }
     }
@@ -199,7 +199,7 @@ impl Pending {
 
 /// Verifies a log in one pass, in constant memory.
 #[derive(Debug)]
-pub struct Verifier {
+pub struct LogVerifier {
     records: u64,
     first: Option<u64>,
     /// Number of the next record; 1 before the first.
@@ -223,7 +223,7 @@ pub struct Verifier {
     head: Option<Head>,
 }
 
-impl Verifier {
+impl LogVerifier {
     /// Starts a verification. `store` is the head in the store, `runs` are the facts of manifests by run, and `asked` is a
     /// hash that a record of the log must have.
     pub fn new(
@@ -269,11 +269,11 @@ impl Verifier {
 
     /// Verifies the next line. `end` is the number of bytes up to its end. Returns false after the first bad record, because
     /// the records after it cannot be judged.
-    pub fn push(&mut self, item: Item, line: u64, end: u64) -> bool {
+    pub fn push(&mut self, item: LogLine, line: u64, end: u64) -> bool {
         match item {
-            Item::Torn(bytes) => self.torn.extend_from_slice(&bytes),
-            Item::Bad(why) => self.fail(line, why),
-            Item::Record(record) => self.record(&record, line, end),
+            LogLine::Torn(bytes) => self.torn.extend_from_slice(&bytes),
+            LogLine::Bad(why) => self.fail(line, why),
+            LogLine::Record(record) => self.record(&record, line, end),
         }
         if self.torn.len() > MAX_TORN {
             self.fail(line, "it is not a record");
@@ -391,7 +391,7 @@ impl Verifier {
     }
 
     /// Returns the result after the last line.
-    pub fn finish(mut self) -> Verification {
+    pub fn finish(mut self) -> LogVerification {
         // A single line without its line feed is being written or was torn. It is reported and not a fault.
         let torn_bytes = match self.torn.last() {
             Some(byte) if *byte != b'\n' && !self.torn.contains(&b'\n') => self.torn.len() as u64,
@@ -409,7 +409,7 @@ impl Verifier {
         let headless = self.runs.iter().filter(|(_, manifest)| manifest.head.is_none());
         let headless: Vec<_> = headless.map(|(run_id, _)| run_id.clone()).collect();
         let found = self.asked.is_none() || self.asked_seq.is_some();
-        let verification = Verification {
+        let verification = LogVerification {
             ok: false,
             records: self.records,
             head: self.head,

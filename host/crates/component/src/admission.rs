@@ -1,4 +1,4 @@
-//! Decides whether a component is let in, and with what.
+//! Decides whether a component may be loaded, and with which permissions.
 //!
 //! Four parties decide, and each one is a grant: what the component imports, what it declares to need, what the user
 //! granted to its bytes, and the administrator's ceiling. The effective grant is what all four allow. Nothing here
@@ -14,26 +14,27 @@ use crate::limits::Limits;
 use crate::manifest::Kind;
 use crate::values::ValueError;
 
-/// What a component says that it needs, and why. The lists belong to the grant that they narrow.
+/// A capability that the manifest of a component requests, and the reason. Each list narrows the capability to which it
+/// belongs.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub struct Need {
     pub grant: String,
     pub why: String,
-    /// Of `repo.read`; all of the view when empty.
+    /// Paths for `repo.read`; an empty list means the whole view.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths: Vec<RepoPart>,
-    /// Of `http`.
+    /// Origins for `http`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub origins: Vec<Origin>,
-    /// Of `http`; GET and HEAD when empty.
+    /// Methods for `http`; an empty list means GET and HEAD.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub methods: Vec<Method>,
-    /// Of `env`.
+    /// Variables for `env`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<EnvName>,
-    /// Of `clock`; coarse when none.
+    /// Resolution for `clock`; null means `coarse`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub level: Option<Clock>,
 }
@@ -51,7 +52,7 @@ impl std::fmt::Display for MissingGrant {
     }
 }
 
-/// Why a component is not let in.
+/// Why a component may not be loaded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AdmissionError {
     #[error("it imports {} without that grant; approve it with the grant, or leave it out", list(.0))]
@@ -129,7 +130,7 @@ impl Parties {
         }
     }
 
-    /// What all parties allow: imports ∩ needs ∩ grants ∩ ceiling, without what is withheld.
+    /// Returns the grant that all parties allow: imports ∩ needs ∩ grants ∩ ceiling, without the withheld capabilities.
     pub fn effective(&self) -> Grant {
         let mut effective = self.imports.meet(&self.needs).meet(&self.grants).meet(&self.ceiling);
         for capability in self.grants.withheld.iter().filter_map(|name| Capability::named(name)) {
@@ -175,7 +176,7 @@ fn imported(component: &Inspection) -> Grant {
     grant
 }
 
-/// What the needs request. A need without bounds requests the capability without bounds.
+/// Returns the grant that the needs request. A need without bounds requests the capability without bounds.
 fn requested(needs: &[Need]) -> Grant {
     let mut grant = Grant { limits: Limits::unlimited(), ..Grant::default() };
     for need in needs {
@@ -251,11 +252,11 @@ pub struct Admitted {
 }
 
 impl Inspection {
-    /// Decides once whether the component is let in. The answer carries the effective grant to the loader.
+    /// Decides once whether the component may be loaded. The result carries the effective grant to the loader.
     ///
     /// # Errors
     ///
-    /// As [`effective`].
+    /// The errors of [`effective`].
     pub fn admit(self, grants: &Grant, ceiling: &Grant) -> Result<Admitted, AdmissionError> {
         let effective = effective(&self, &Parties::new(&self, grants, ceiling))?;
         Ok(Admitted { inspection: self, effective })
@@ -275,7 +276,7 @@ fn never_edits(component: &Inspection) -> Result<(), AdmissionError> {
     Ok(())
 }
 
-/// Whether this program has the interface.
+/// Returns whether this program has the interface.
 fn is_known(name: &str) -> bool {
     let import = Import::parse(name);
     matches!(
@@ -318,7 +319,7 @@ impl Version {
     }
 }
 
-/// Whether a name is that of the interface, in any version.
+/// Returns whether a name is that of the interface, in any version.
 pub(crate) fn is_interface(name: &str, interface: &str) -> bool {
     Import::parse(name).interface == Import::parse(interface).interface
 }
@@ -367,7 +368,7 @@ pub enum Access {
     Plain(Capability),
 }
 
-/// Who has a say.
+/// A party whose permission an access needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
@@ -378,7 +379,7 @@ pub enum Party {
     Ceiling,
 }
 
-/// What one of them says.
+/// The answer of one party to an access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(rename = "Says"))]
 pub struct PartyAnswer {
@@ -387,7 +388,7 @@ pub struct PartyAnswer {
 }
 
 impl Access {
-    /// Parses an access as people write it: an address, `METHOD ADDRESS`, `env:NAME`, `write:PATH`, `read:PATH`, the name of a
+    /// Parses an access as users write it: an address, `METHOD ADDRESS`, `env:NAME`, `write:PATH`, `read:PATH`, the name of a
     /// grant, or else a path to read.
     ///
     /// # Errors

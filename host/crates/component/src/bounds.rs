@@ -31,7 +31,7 @@ pub(crate) trait Bound: Clone + PartialEq {
     }
 }
 
-/// Upper limits for a value of type `B`. The default limits nothing.
+/// Upper limits for a value of type `B`. The default value sets no limit.
 pub(crate) trait Limiting<B>: Default + PartialEq {
     /// Lowers `value` to the limits.
     fn lower(&self, value: &mut B);

@@ -262,8 +262,8 @@ async fn run_to_end<F: Function>(
     }
 }
 
-/// Stops the component when it is dropped before the call has finished: at the deadline, when cancelled, and when the
-/// caller drops the call.
+/// Stops the component if this value is dropped before the call has finished: at the deadline, after a cancellation, and
+/// when the caller drops the call.
 struct Stop {
     token: CancellationToken,
     emitter: Emitter,
@@ -461,7 +461,7 @@ impl CallContext {
                 on_read: Box::new(move |path| used.repo_read.file(path)),
             });
             if component.has_scratch {
-                // In a dry run the copy begins with what was changed so far.
+                // In a dry run the copy begins with the changes of the task so far.
                 let overlay = view.overlay().map(Overlay::branch).unwrap_or_default();
                 view = view.over(&overlay);
                 scratch = Some(overlay);

@@ -32,7 +32,7 @@ use act_symbols::Index;
 
 /// Stack of a component's own calls, in bytes.
 const GUEST_STACK: usize = 512 << 10;
-/// Stack of a call, in bytes. What exceeds the component's own stack belongs to the host functions that it calls.
+/// Stack of a call, in bytes. The host functions that the component calls use the part beyond the component's own stack.
 const FIBER_STACK: usize = 2 << 20;
 
 /// Loads components. A host costs nothing until it loads the first one. Clones share the engine.
@@ -281,7 +281,7 @@ impl ComponentHost {
     ///
     /// # Errors
     ///
-    /// As [`ComponentHost::load`].
+    /// The errors of [`ComponentHost::load`].
     pub fn load_builtin(
         &self,
         builtin: Builtin,
@@ -302,7 +302,7 @@ impl ComponentHost {
     ///
     /// # Errors
     ///
-    /// As [`ComponentHost::load`].
+    /// The errors of [`ComponentHost::load`].
     pub fn load_inspected(
         &self,
         name: Option<&str>,
@@ -324,7 +324,7 @@ impl ComponentHost {
     ///
     /// # Errors
     ///
-    /// As [`ComponentHost::load`].
+    /// The errors of [`ComponentHost::load`].
     pub fn load_admitted(
         &self,
         name: &str,

@@ -1,4 +1,4 @@
-//! Reads from the bytes of a component what it is and needs. No code is compiled or run.
+//! Reads kind, imports, exports and manifest from the bytes of a component. No code is compiled or run.
 //!
 //! The registry and the loader share one [`Inspection`]. It holds the bytes that were inspected, so what was judged is
 //! what is loaded.
@@ -60,7 +60,7 @@ pub enum NotAComponent {
     SeveralManifests,
 }
 
-/// A component and what its bytes say about it.
+/// A component with its digest, imports, exports and manifest, as they are in its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inspection {
     pub bytes: Bytes,
@@ -99,7 +99,7 @@ impl Inspection {
     ///
     /// # Errors
     ///
-    /// As [`Inspection::of`].
+    /// The errors of [`Inspection::of`].
     pub fn of_builtin(builtin: Builtin) -> Result<Self, ManifestError> {
         let bytes = Bytes::from_static(builtin.bytes);
         let sections = Sections::of(&bytes)?;
@@ -165,7 +165,7 @@ pub fn code_sha256(component: &[u8]) -> Option<String> {
 ///
 /// # Errors
 ///
-/// As [`Inspection::of`], for the component and for the manifest.
+/// The errors of [`Inspection::of`], for the component and for the manifest.
 pub fn pack_manifest(component: &[u8], manifest: &[u8]) -> Result<Vec<u8>, ManifestError> {
     let bare = without_manifest(component)?;
     Manifest::parse(manifest)?;

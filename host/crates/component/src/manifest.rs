@@ -210,7 +210,7 @@ impl Manifest {
         Some(Self::of(component, &sections).ok()?.name)
     }
 
-    /// Whether the component is a foreign one: its tools are exported functions instead of the interface `tool`.
+    /// Returns whether the component is foreign: its tools are exported functions instead of the interface `tool`.
     pub fn is_foreign(&self) -> bool {
         !self.functions.is_empty()
     }
@@ -231,7 +231,7 @@ impl Manifest {
         let json = |error: serde_json::Error| ManifestError::Json(error.to_string());
         let written: ManifestJson = serde_json::from_slice(section).map_err(json)?;
         let manifest = written.check()?;
-        // A person approves what a terminal shows, and the model reads what is written. The two must be equal.
+        // The user approves the text that a terminal shows, and the model reads the text in the file. The two must be equal.
         let value: serde_json::Value = serde_json::from_slice(section).map_err(json)?;
         if let Some(text) = with_hidden_text(&value) {
             return Err(ManifestError::Hidden(text.escape_default().take(80).collect()));

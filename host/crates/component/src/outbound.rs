@@ -12,7 +12,7 @@ use futures_util::future::BoxFuture;
 use hyper::http::{Request, Response};
 use reqwest::{Client, Url};
 
-use crate::capability::{HttpMeters, Origin, Way, header_bytes};
+use crate::capability::{Direction, HttpMeters, Origin, header_bytes};
 
 /// Longest time for establishing a connection.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -107,7 +107,7 @@ impl Outbound {
         if let Some(headers) = response.headers_mut() {
             headers.clone_from(answered.headers());
         }
-        if !left.take(Way::In, header_bytes(answered.headers())) {
+        if !left.take(Direction::In, header_bytes(answered.headers())) {
             return Err(NoResponse::TooLarge(most));
         }
         let mut whole = BytesMut::new();
@@ -115,7 +115,7 @@ impl Outbound {
         while let Some(piece) = stream.next().await {
             let piece = piece.map_err(failed)?;
             let size = (whole.len() + piece.len()) as u64;
-            if size > most || !left.take(Way::In, piece.len() as u64) {
+            if size > most || !left.take(Direction::In, piece.len() as u64) {
                 return Err(NoResponse::TooLarge(most));
             }
             whole.extend_from_slice(&piece);

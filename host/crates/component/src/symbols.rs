@@ -12,7 +12,7 @@ use crate::bindings::types::Refusal;
 use crate::call::State;
 use crate::capability::{Capability, Meters};
 use crate::failure::Ended;
-use act_symbols::{Brief, Index, Key, Language, MAX_SOURCE, Outline, Summary, Wanted};
+use act_symbols::{Brief, Index, Key, Language, MAX_SOURCE, NameFilter, Outline, Summary};
 use act_workspace::{ReadError, RepoView, Slice};
 
 /// Number of files that are looked up in the index at a time.
@@ -43,7 +43,7 @@ impl Host for State {
         paths: Vec<String>,
         names: Vec<String>,
     ) -> wasmtime::Result<Vec<Result<wit::Summary, Refusal>>> {
-        let wanted = match Wanted::new(&names) {
+        let wanted = match NameFilter::new(&names) {
             Ok(wanted) => wanted,
             Err(error) => {
                 let refusal = || Refusal::Invalid(refusal_text("bad_arguments", error));

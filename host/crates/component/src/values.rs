@@ -57,12 +57,12 @@ macro_rules! value {
 pub(crate) use value;
 
 value!(
-    /// Under which a component is approved: it reaches prompts, file names and terminals.
+    /// Name under which a component is approved. It appears in prompts, file names and on terminals.
     ComponentName,
     is_component_name
 );
 value!(
-    /// Of a component's bytes, 64 lower-case hexadecimal digits.
+    /// SHA-256 of a component's bytes, 64 lower-case hexadecimal digits.
     Sha256,
     is_sha256
 );

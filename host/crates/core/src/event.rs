@@ -47,7 +47,7 @@ struct Stream {
     task_id: String,
     seq: u64,
     sinks: Vec<Box<dyn Sink>>,
-    /// `task_finished` was emitted; later events are dropped.
+    /// `task_finished` was emitted; later events other than notices are dropped.
     ended: bool,
 }
 
@@ -124,7 +124,7 @@ pub const VERSION: u32 = 1;
     derive(schemars::JsonSchema),
     schemars(title = "Event", rename = "Event")
 )]
-pub struct Line<'a> {
+pub struct EventLine<'a> {
     /// Version of this format.
     v: u32,
     /// From 1, without gaps.
@@ -144,7 +144,7 @@ impl Event {
         }
         let time = crate::clock::milliseconds(self.time);
         let Self { seq, task_id, kind, .. } = self;
-        serde_json::to_string(&Line { v: VERSION, seq: *seq, time, task_id, kind }).ok()
+        serde_json::to_string(&EventLine { v: VERSION, seq: *seq, time, task_id, kind }).ok()
     }
 }
 
@@ -217,7 +217,7 @@ pub struct ProposedChange {
     pub op: String,
 }
 
-/// Byte for byte as the files are.
+/// A patch with the exact bytes of the files.
 #[derive(Debug, Clone)]
 pub struct Patch(pub bytes::Bytes);
 
@@ -226,7 +226,7 @@ pub struct Patch(pub bytes::Bytes);
 struct PatchText<'a> {
     /// A patch in git's format, with a replacement for each byte that is no UTF-8.
     diff: std::borrow::Cow<'a, str>,
-    /// The same byte for byte, where text cannot say it.
+    /// The exact bytes of the patch in Base64; absent when `diff` holds them all.
     diff_base64: Option<String>,
 }
 
@@ -279,9 +279,9 @@ pub enum EventKind {
         text: String,
         position: Option<u32>,
     },
-    /// Its turn has not come; told again when that changes. `holder` is the task that works, or the first that
-    /// waits, null when it is not one of this ARTIFACT_DIR; `stalled`: its process has been stopped; `works`: it has
-    /// begun.
+    /// The task waits in the queue; the event is sent again when its position changes. `holder` is the task that works in the
+    /// repository, or the first waiting one; it is null when that task belongs to another ARTIFACT_DIR. `stalled`: the
+    /// process of `holder` has been stopped; `works`: `holder` has begun.
     Waiting {
         repo: String,
         holder: Option<String>,
@@ -300,7 +300,7 @@ pub enum EventKind {
         )]
         notes_dir: Option<String>,
     },
-    /// `enforced` are those of the boundaries that name paths: no tool writes anywhere else.
+    /// `enforced` lists the boundaries that consist of paths: no tool can write outside of them.
     Constraints {
         constraints: Vec<String>,
         non_goals: Vec<String>,
@@ -312,7 +312,7 @@ pub enum EventKind {
         text: String,
         attempt: Option<u32>,
     },
-    /// Bytes so far and in all, as far as the engine says.
+    /// Progress of an image pull. `current` and `total` are bytes, and null when the engine does not report them.
     ImagePull {
         image: String,
         status: String,
@@ -325,15 +325,15 @@ pub enum EventKind {
         sha256: String,
         duration_ms: u64,
     },
-    /// A component was let in, with what is in force for it.
+    /// A component was loaded, with the permissions that are in force for it.
     ComponentLoaded {
         name: String,
         sha256: String,
         world: String,
-        /// Of the effective grant.
+        /// SHA-256 of the effective grant.
         effective_sha256: String,
     },
-    /// A component was not let in; nothing of it has run.
+    /// A component was refused; none of its code has run.
     ComponentRefused {
         name: String,
         sha256: String,
@@ -341,26 +341,26 @@ pub enum EventKind {
         reason: String,
         message: String,
     },
-    /// What one query has used of its grants, however it ended.
+    /// The resources that one query used of its grants, whether it succeeded or failed.
     ComponentUsed {
         name: String,
         sha256: String,
-        /// Names of the grants.
+        /// Names of the grants that the query used.
         grants: Vec<String>,
         files: u64,
-        /// Of the sorted list of files that were read, one a line.
+        /// SHA-256 of the sorted list of the files that were read, one path per line.
         files_sha256: String,
         bytes: u64,
-        /// Entries of the root that those files lie in; none where there are more than 32.
+        /// The top-level entries of the repository that contain those files; empty when there are more than 32.
         parts: Vec<String>,
         edits: u64,
         model_calls: u64,
         model_tokens: u64,
         origins: Vec<String>,
         env: Vec<String>,
-        /// Refused, all of them.
+        /// Number of refused accesses.
         denials: u64,
-        /// The most that it held.
+        /// Peak memory of the component.
         memory_bytes: u64,
     },
     ScoutStarted {
@@ -370,7 +370,7 @@ pub enum EventKind {
     },
     ScoutFinished {
         scout: String,
-        /// `ok`, `rejected` (the report does not hold) or `failed`.
+        /// `ok`, `rejected` (the report broke a rule) or `failed`.
         outcome: String,
         duration_ms: u64,
         summary: String,
@@ -395,15 +395,15 @@ pub enum EventKind {
     ModelRequest {
         role: String,
         request_id: Option<String>,
-        /// HTTP status, none when no answer came.
+        /// HTTP status; null when no answer arrived.
         status: Option<u16>,
         attempt: u32,
         usage: ModelUsage,
         duration_ms: u64,
-        /// Why it gave no turn.
+        /// Why the request returned no reply.
         error: Option<String>,
     },
-    /// What the Editor thinks is wrong or decided; shown with `--verbose`.
+    /// The Editor's diagnosis or decision; shown with `--verbose`.
     Diagnosis {
         text: String,
     },
@@ -442,24 +442,24 @@ pub enum EventKind {
         error_type: Option<ErrorType>,
         #[cfg_attr(any(test, feature = "testing"), schemars(with = "Option<String>"))]
         reason: Option<FailReason>,
-        /// Hash of the record of its end in the audit log; none where that could not be written.
+        /// Hash of the record in the audit log that ends the run; null when the record could not be written.
         audit_head: Option<String>,
         duration_ms: u64,
     },
-    /// What the pipeline said before the first edit; this run is no attempt.
+    /// Result of the pipeline before the first edit; this run does not count as an attempt.
     Baseline {
         run_id: Option<String>,
         /// `PASS` or `FAIL`.
         status: String,
         /// The step that failed.
         step: Option<String>,
-        /// Lines of its log that look like failures, the first ones.
+        /// The first lines of its log that look like failures.
         failures: Vec<String>,
     },
-    /// A dry run's proposal.
+    /// The proposal of a dry run.
     Proposed {
         files: Vec<ProposedChange>,
-        /// The command that makes these changes; none when the proposal could not be kept.
+        /// The command that applies these changes; null when the proposal could not be stored.
         apply: Option<String>,
         #[serde(flatten)]
         diff: Patch,
@@ -474,7 +474,7 @@ pub enum EventKind {
         path: String,
         milestone: String,
     },
-    /// A stuck report was written; its bytes are known by their digest.
+    /// A stuck report was written; the digest identifies its content.
     ReportWritten {
         path: String,
         sha256: String,

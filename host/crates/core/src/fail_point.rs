@@ -24,7 +24,7 @@ pub fn reach(name: &str) {
             _ => return,
         };
         let _ = kill_process(getpid(), signal);
-        // Another thread may be the one that the signal reaches first; this one is not to go on meanwhile.
+        // The signal may reach another thread first; this thread must not continue meanwhile.
         std::thread::sleep(std::time::Duration::from_millis(100));
     }
     #[cfg(not(debug_assertions))]

@@ -50,7 +50,7 @@ impl Failure {
     }
 }
 
-/// What a command with `--json` says instead of a result.
+/// The document that a command with `--json` prints instead of a result.
 #[derive(Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Refusal<'a> {
@@ -68,9 +68,9 @@ pub struct Refusal<'a> {
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 enum Word {
-    /// Nothing was started.
+    /// The command was refused before anything was started.
     Refused,
-    /// It was started and has no result.
+    /// The command was started and has no result.
     Failed,
 }
 

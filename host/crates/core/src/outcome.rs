@@ -161,12 +161,12 @@ pub enum TaskState {
     Queued,
     Running,
     Success,
-    /// A dry run's end.
+    /// A dry run ended with a proposal.
     Proposed,
     Cancelled,
     Stuck,
     InfraError,
-    /// Its turn came, and its configuration did not hold any more.
+    /// The task was refused when its turn came, because its configuration had become invalid.
     Refused,
 }
 

@@ -26,9 +26,9 @@ pub struct ProcessState {
     pub stopped: bool,
 }
 
-/// The answer of [`look`]. `None` means that there is no such process. An error means that the question cannot be answered, for example because
-/// of too many open files or because the system hides the process.
-pub type Look = Result<Option<ProcessState>, Errno>;
+/// The answer of [`look_up`]. `None` means that there is no such process. An error means that the question cannot be
+/// answered, for example because of too many open files or because the system hides the process.
+pub type LookupResult = Result<Option<ProcessState>, Errno>;
 
 /// The state of a recorded process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,26 +47,26 @@ impl Process {
         let pid = std::process::id();
         Self {
             pid,
-            start_time: look(pid).ok().flatten().map(|seen| seen.start_time).unwrap_or_default(),
+            start_time: look_up(pid).ok().flatten().map(|seen| seen.start_time).unwrap_or_default(),
             boot_id: boot_id(),
             pid_namespace: pid_namespace(),
         }
     }
 
     /// Returns whether the recorded process `self` is alive, as seen from the process `this`.
-    pub fn life(&self, this: &Self, look: impl Fn(u32) -> Look) -> Life {
+    pub fn life(&self, this: &Self, look_up: impl Fn(u32) -> LookupResult) -> Life {
         let known = [&this.start_time, &this.boot_id, &self.start_time, &self.boot_id];
         if known.iter().any(|word| word.is_empty()) {
             return Life::Unknown;
         }
-        // The record is of this machine, so another boot is an earlier one.
+        // The record was made on this machine, so a different boot id belongs to an earlier boot.
         if self.boot_id != this.boot_id {
             return Life::Dead;
         }
         if self.pid_namespace != this.pid_namespace {
             return Life::Unknown;
         }
-        match look(self.pid) {
+        match look_up(self.pid) {
             Ok(Some(seen)) if seen.start_time != self.start_time => Life::Dead,
             Ok(Some(seen)) if seen.stopped => Life::Stalled,
             Ok(Some(_)) => Life::Runs,
@@ -87,7 +87,7 @@ impl Process {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
         // The descriptor keeps naming this process, whatever happens to the number.
         let process = pidfd_open(pid, PidfdFlags::empty())?;
-        if look(self.pid)?.is_none_or(|seen| seen.start_time != self.start_time) {
+        if look_up(self.pid)?.is_none_or(|seen| seen.start_time != self.start_time) {
             return Err(Errno::SRCH);
         }
         pidfd_send_signal(process, signal)
@@ -96,7 +96,7 @@ impl Process {
     #[cfg(not(target_os = "linux"))]
     pub fn send_signal(&self, signal: Signal) -> Result<(), Errno> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
-        if look(self.pid)?.is_none_or(|seen| seen.start_time != self.start_time) {
+        if look_up(self.pid)?.is_none_or(|seen| seen.start_time != self.start_time) {
             return Err(Errno::SRCH);
         }
         kill_process(pid, signal)
@@ -118,7 +118,7 @@ fn pid_namespace() -> String {
 /// Returns a process that runs or is stopped. A zombie, or a process that is about to become one, does not count: none of
 /// its code runs any more, and its locks may be free already.
 #[cfg(target_os = "linux")]
-pub fn look(pid: u32) -> Look {
+pub fn look_up(pid: u32) -> LookupResult {
     let stat = match std::fs::read(format!("/proc/{pid}/stat")) {
         Ok(stat) => stat,
         Err(error) => {
@@ -131,7 +131,7 @@ pub fn look(pid: u32) -> Look {
     parse(&String::from_utf8_lossy(&stat)).ok_or(Errno::IO)
 }
 
-/// The kernel's PF_EXITING, set before a process lets go of its files.
+/// The kernel's PF_EXITING, set before a process closes its files.
 #[cfg(target_os = "linux")]
 const EXITING: u32 = 0x4;
 
@@ -147,7 +147,7 @@ fn parse(stat: &str) -> Option<Option<ProcessState>> {
 }
 
 /// Handles a process that is not visible: it does not exist, unless the system hides it.
-fn missing(pid: u32) -> Look {
+fn missing(pid: u32) -> LookupResult {
     let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
     match test_kill_process(pid) {
         Err(Errno::SRCH) => Ok(None),
@@ -182,7 +182,7 @@ fn pid_namespace() -> String {
 /// Looks a process up with `ps`, which every Unix has. It prints nothing for a process that does not exist; the state `E`
 /// is an exiting process.
 #[cfg(not(target_os = "linux"))]
-pub fn look(pid: u32) -> Look {
+pub fn look_up(pid: u32) -> LookupResult {
     let mut ps = std::process::Command::new("/bin/ps");
     ps.args(["-o", "stat=,lstart=", "-p", &pid.to_string()]).env_clear().env("TZ", "UTC0");
     let told = ps.output().map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
@@ -198,7 +198,7 @@ pub fn look(pid: u32) -> Look {
 
 #[cfg(any(test, feature = "testing"))]
 impl Process {
-    /// Number `pid` of a boot that never was.
+    /// Returns a process with the number `pid` of a boot that never happened.
     pub fn invented(pid: u32) -> Self {
         Self {
             pid,
@@ -273,7 +273,7 @@ mod tests {
     fn a_running_process_is_seen_a_stopped_one_too_and_a_zombie_is_not() {
         use rustix::process::{Pid, Signal, kill_process};
         let this = Process::this();
-        assert_eq!(this.life(&this, look), Life::Runs);
+        assert_eq!(this.life(&this, look_up), Life::Runs);
         let mut child = std::process::Command::new("/bin/sh")
             .args(["-c", "read x"])
             .stdin(std::process::Stdio::piped())
@@ -282,7 +282,7 @@ mod tests {
         let (pid, number) = (Pid::from_child(&child), child.id());
         let mut noted = Process { pid: number, ..this.clone() };
         let until = |wanted: &dyn Fn(Option<ProcessState>) -> bool| {
-            while !wanted(look(number).unwrap()) {
+            while !wanted(look_up(number).unwrap()) {
                 std::thread::yield_now();
             }
         };
@@ -290,7 +290,7 @@ mod tests {
         kill_process(pid, Signal::STOP).unwrap();
         until(&|seen| seen.is_some_and(|seen| seen.stopped));
         assert_eq!(noted.send_signal(Signal::KILL), Err(Errno::SRCH), "not this one's start time");
-        noted.start_time = look(number).unwrap().unwrap().start_time;
+        noted.start_time = look_up(number).unwrap().unwrap().start_time;
         noted.send_signal(Signal::KILL).unwrap();
         // Not yet waited for, so it stays in the table as a zombie.
         until(&|seen| seen.is_none());

@@ -10,7 +10,7 @@ use std::io::Write;
 pub fn skip(reason: impl std::fmt::Display) {
     let thread = std::thread::current();
     let line = format!("skipped: {}: {reason}\n", thread.name().unwrap_or("a test"));
-    // `eprintln` would be captured. Nobody can be informed of a failure here.
+    // libtest captures `eprintln`. A failure to write is ignored, because there is no other place to report it.
     let _ = std::io::stderr().write_all(line.as_bytes());
     if let Some(path) = std::env::var_os("ACT_SKIPPED_TESTS") {
         let file = std::fs::File::options().create(true).append(true).open(path);

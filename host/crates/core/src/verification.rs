@@ -308,9 +308,9 @@ pub struct Manifest {
     pub reason: Option<FailReason>,
     pub commands_executed: Vec<CommandExecuted>,
     pub platform: Platform,
-    /// The registry's digest, or the image's id where no registry knows it.
+    /// Digest of the image in its registry, or the id of the image when no registry has it.
     pub image_digest: String,
-    /// None when the tree could not be read.
+    /// Digest of the tree; null when the tree could not be read.
     pub tree_digest: Option<String>,
     pub tree_digest_after: Option<String>,
     pub pipeline_sha256: String,
@@ -326,7 +326,7 @@ pub struct Manifest {
 pub struct CommandExecuted {
     pub name: String,
     pub command: String,
-    /// None when the command did not end by itself.
+    /// Exit code of the command; null when the command did not end by itself.
     pub exit_code: Option<i64>,
     pub duration_ms: u64,
     pub timed_out: bool,
@@ -343,7 +343,7 @@ pub struct SourceWrite {
     pub change: String,
 }
 
-/// Where the commands ran: the image's system, not the host's.
+/// The platform of the image in which the commands ran, not that of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Platform {

@@ -125,7 +125,7 @@ impl Location {
         }
     }
 
-    /// Whether the name still means the file that is open.
+    /// Returns whether the name still means the file that is open.
     fn holds(&self, held: &File) -> Result<bool, Refused> {
         let held = Identity::of_handle(held).map_err(unreadable)?;
         match self.dir.stat(&*self.name) {

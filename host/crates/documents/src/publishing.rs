@@ -46,16 +46,16 @@ pub struct Entry {
     /// The document's path when it was finished.
     pub file: String,
     pub finished_at: String,
-    /// The file below `state/publishing` with the document as it stood.
+    /// The file below `state/publishing` that holds the copy of the document.
     pub entry: String,
 }
 
-/// Oldest first.
+/// The entries of one queue, oldest first.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Listing {
     pub entries: Vec<Entry>,
-    /// Files that somebody else put there or changed.
+    /// Files that another program created or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
 }
@@ -161,7 +161,7 @@ fn store(dir: &Dir, text: &[u8]) -> io::Result<()> {
 }
 
 fn read(dir: &Dir, name: &str) -> io::Result<StoredEntry> {
-    // An entry holds a document and what was said about it, which takes less than another document.
+    // An entry holds a document and the author's notes, which are shorter than another document.
     Ok(serde_json::from_slice(&dir.read(name, 2 * MAX_BYTES)?)?)
 }
 

@@ -75,7 +75,7 @@ impl Dir {
     /// Opens a directory in this one, or returns `None` when the name is missing.
     ///
     /// # Errors
-    /// As for [`Dir::subdirectory`], without `NotFound`.
+    /// The errors of [`Dir::subdirectory`], without `NotFound`.
     pub fn existing_subdirectory(&self, name: impl Arg) -> io::Result<Option<Self>> {
         absent_as_none(self.subdirectory(name))
     }
@@ -112,7 +112,7 @@ impl Dir {
     /// Reads a regular file of at most `most` bytes.
     ///
     /// # Errors
-    /// As for [`Dir::file`]; `FileTooLarge` when it has more bytes.
+    /// The errors of [`Dir::file`]; `FileTooLarge` when the file has more bytes.
     pub fn read(&self, name: impl Arg, most: u64) -> io::Result<Vec<u8>> {
         read_bounded(self.file(name)?, most)
     }
@@ -120,7 +120,7 @@ impl Dir {
     /// Reads a regular file of at most `most` bytes, or returns `None` when the name is missing.
     ///
     /// # Errors
-    /// As for [`Dir::read`], without `NotFound`.
+    /// The errors of [`Dir::read`], without `NotFound`.
     pub fn read_existing(&self, name: impl Arg, most: u64) -> io::Result<Option<Vec<u8>>> {
         absent_as_none(self.read(name, most))
     }
@@ -144,7 +144,7 @@ impl Dir {
         }
     }
 
-    /// Gives an entry of this directory another name in it, replacing what has that name.
+    /// Renames an entry within this directory, and replaces an entry that already has the new name.
     ///
     /// # Errors
     /// The error of the system.
@@ -152,7 +152,7 @@ impl Dir {
         Ok(rustix::fs::renameat(self, from, self, to)?)
     }
 
-    /// Returns what the system knows of a name, of the link itself where it is one.
+    /// Returns the metadata of a name; for a link, those of the link itself.
     ///
     /// # Errors
     /// `NotFound` for a missing name.
@@ -160,7 +160,7 @@ impl Dir {
         Ok(rustix::fs::statat(self, name, AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
-    /// Whether the directory has an entry of this name, of whatever kind.
+    /// Returns whether the directory has an entry with this name: a file, a directory, a link or anything else.
     ///
     /// # Errors
     /// The error of the system.
@@ -234,7 +234,7 @@ impl From<Dir> for OwnedFd {
     }
 }
 
-/// Which file an open handle or a name means, as long as that file exists.
+/// Device and inode of a file, which identify it as long as it exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
     device: rustix::fs::Dev,
@@ -255,7 +255,7 @@ impl Identity {
     }
 }
 
-/// Returns what the system knows of an open file that belongs to the caller and is closed to everybody else.
+/// Returns the metadata of an open file after checking that it belongs to the caller and that other users have no access.
 ///
 /// # Errors
 /// `PermissionDenied` when it belongs to another user, or when group or others have any permission.
@@ -273,7 +273,7 @@ pub fn check_private(handle: impl AsFd) -> io::Result<Stat> {
 /// Opens a regular file for reading, like [`Dir::file`], in a directory that is held as a plain descriptor.
 ///
 /// # Errors
-/// As for [`Dir::file`].
+/// The errors of [`Dir::file`].
 pub fn file(dir: impl AsFd, name: impl Arg) -> io::Result<File> {
     regular(rustix::fs::openat(dir, name, READ, Mode::empty())?.into())
 }
@@ -281,7 +281,7 @@ pub fn file(dir: impl AsFd, name: impl Arg) -> io::Result<File> {
 /// Creates a file with mode 0600, like [`Dir::create`], in a directory that is held as a plain descriptor.
 ///
 /// # Errors
-/// As for [`Dir::create`].
+/// The errors of [`Dir::create`].
 pub fn create(dir: impl AsFd, name: impl Arg) -> io::Result<File> {
     Ok(rustix::fs::openat(dir, name, NEW, Mode::RUSR | Mode::WUSR)?.into())
 }

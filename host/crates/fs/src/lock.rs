@@ -61,7 +61,7 @@ pub fn try_lock(handle: &impl AsHandle, kind: Kind) -> io::Result<bool> {
 /// Takes a lock, and waits at most `longest` while others hold it. Returns whether the lock was taken.
 ///
 /// # Errors
-/// As for [`try_lock`].
+/// The errors of [`try_lock`].
 pub fn wait(handle: &impl AsHandle, kind: Kind, longest: Duration) -> io::Result<bool> {
     wait_while(handle, kind, longest, || true)
 }
@@ -69,7 +69,7 @@ pub fn wait(handle: &impl AsHandle, kind: Kind, longest: Duration) -> io::Result
 /// Waits like [`wait`], and gives up as soon as `wanted` returns false.
 ///
 /// # Errors
-/// As for [`try_lock`].
+/// The errors of [`try_lock`].
 pub fn wait_while(
     handle: &impl AsHandle,
     kind: Kind,

@@ -88,7 +88,7 @@ impl Staged<'_> {
         Ok(())
     }
 
-    /// Whether the temporary name still means this file. If it does not, another writer has taken the name, and this
+    /// Returns whether the temporary name still means this file. If it does not, another writer has taken the name, and this
     /// value removes nothing any more.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ impl Staged<'_> {
         Ok(self.ours)
     }
 
-    /// Gives the file its name, in place of what has that name.
+    /// Renames the file to its final name, and replaces a file that already has that name.
     ///
     /// # Errors
     /// The error of the system. The old file is unchanged and the staged file is removed, except when syncing the
@@ -125,7 +125,7 @@ impl Staged<'_> {
 impl Drop for Staged<'_> {
     fn drop(&mut self) {
         if self.ours {
-            // The failure to report is the one that led here.
+            // The caller reports the failure that came first, not this one.
             let _ = self.dir.remove_file(&*self.name);
         }
     }

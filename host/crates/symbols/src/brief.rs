@@ -31,12 +31,12 @@ pub struct Summary {
 
 /// Texts to look for in names. Case is ignored.
 #[derive(Debug)]
-pub struct Wanted(Option<Regex>);
+pub struct NameFilter(Option<Regex>);
 
 /// There are too many texts, or one is too long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("more than {MAX_WANTED} names to look for, or one of more than {MAX_TEXT} bytes")]
-pub struct TooMuchWanted;
+pub struct TooManyNames;
 
 pub const MAX_WANTED: usize = 256;
 const MAX_TEXT: usize = 256;
@@ -62,26 +62,26 @@ impl Brief {
 }
 
 impl Summary {
-    pub fn of(outline: Outline, wanted: &Wanted) -> Self {
+    pub fn of(outline: Outline, wanted: &NameFilter) -> Self {
         let brief = Brief::of(&outline);
         Self { brief, named: wanted.among(outline.symbols) }
     }
 }
 
-impl Wanted {
+impl NameFilter {
     /// Empty texts are left out, because every name contains them.
     ///
     /// # Errors
-    /// [`TooMuchWanted`], also when the texts are too large for one pattern.
-    pub fn new(texts: &[String]) -> Result<Self, TooMuchWanted> {
+    /// [`TooManyNames`], also when the texts are too large for one pattern.
+    pub fn new(texts: &[String]) -> Result<Self, TooManyNames> {
         if texts.len() > MAX_WANTED || texts.iter().any(|text| text.len() > MAX_TEXT) {
-            return Err(TooMuchWanted);
+            return Err(TooManyNames);
         }
         let texts = texts.iter().filter(|text| !text.is_empty());
         let texts = texts.map(|text| regex::escape(&folded(text))).collect::<Vec<_>>();
         match texts.is_empty() {
             true => Ok(Self(None)),
-            false => Regex::new(&texts.join("|")).map(Some).map(Self).map_err(|_| TooMuchWanted),
+            false => Regex::new(&texts.join("|")).map(Some).map(Self).map_err(|_| TooManyNames),
         }
     }
 
@@ -111,8 +111,8 @@ mod tests {
         outline(Language::Rust, "a.rs", source.as_bytes(), &|| false).unwrap().outline
     }
 
-    fn wanted(texts: &[&str]) -> Wanted {
-        Wanted::new(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
+    fn wanted(texts: &[&str]) -> NameFilter {
+        NameFilter::new(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>()).unwrap()
     }
 
     // SYMBOLS-8
@@ -137,8 +137,8 @@ mod tests {
     #[test]
     fn what_is_wanted_is_bounded() {
         let many = vec!["x".to_owned(); MAX_WANTED + 1];
-        assert_eq!(Wanted::new(&many).unwrap_err(), TooMuchWanted);
-        assert_eq!(Wanted::new(&["x".repeat(MAX_TEXT + 1)]).unwrap_err(), TooMuchWanted);
-        assert!(Wanted::new(&vec!["ﬀ".repeat(64); MAX_WANTED]).is_ok());
+        assert_eq!(NameFilter::new(&many).unwrap_err(), TooManyNames);
+        assert_eq!(NameFilter::new(&["x".repeat(MAX_TEXT + 1)]).unwrap_err(), TooManyNames);
+        assert!(NameFilter::new(&vec!["ﬀ".repeat(64); MAX_WANTED]).is_ok());
     }
 }

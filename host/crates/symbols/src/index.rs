@@ -12,7 +12,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
 
-use super::{Brief, Language, Outline, Summary, Wanted};
+use super::{Brief, Language, NameFilter, Outline, Summary};
 
 /// Part of every key: raised when rules, grammars or the layout change.
 const RULES: &str = "act outlines 5";
@@ -69,7 +69,7 @@ impl Index {
     }
 
     /// Returns summaries in the order of `keys`. An outline that cannot hold a wanted name is not parsed.
-    pub fn summaries(&self, keys: &[Key], wanted: &Wanted) -> Vec<Option<Summary>> {
+    pub fn summaries(&self, keys: &[Key], wanted: &NameFilter) -> Vec<Option<Summary>> {
         self.look_up(keys, |row| {
             let Some(brief) = read::<Brief>(row.get_ref(0)?.as_blob()?) else { return Ok(None) };
             if !wanted.is_in(&brief) {
@@ -188,7 +188,7 @@ fn remove(path: &Path) {
     }
 }
 
-/// Whether only the user can write to the directory or list it.
+/// Returns whether only the user can write to the directory or list it.
 fn is_own(dir: &Path) -> bool {
     std::fs::symlink_metadata(dir).is_ok_and(|dir| {
         dir.is_dir() && dir.uid() == rustix::process::geteuid().as_raw() && dir.mode() & 0o077 == 0
@@ -267,7 +267,7 @@ mod tests {
         index.keep(&keys.iter().copied().zip(&outlines).collect::<Vec<_>>());
         drop(index);
         let connection = Connection::open(dir.path().join(FILE)).unwrap();
-        // As if as many had been stored since.
+        // The test raises the number as if that many outlines had been stored since.
         let later = "UPDATE file SET seq = seq + ?1 WHERE key = ?2";
         connection.execute(later, params![REFRESHED, &keys[2].0[..]]).unwrap();
         assert!(Index::new(dir.path()).get(&keys[..1])[0].is_some());
@@ -309,14 +309,14 @@ mod tests {
         let key = Key::of(Language::Rust, "a.rs", text.as_bytes());
         Index::new(dir.path()).keep(&[(key, &parsed(text))]);
         let connection = Connection::open(dir.path().join(FILE)).unwrap();
-        let all = Wanted::new(&["a".to_owned()]).unwrap();
+        let all = NameFilter::new(&["a".to_owned()]).unwrap();
         let summary = Summary::of(parsed(text), &all);
         assert_eq!(Index::new(dir.path()).summaries(&[key], &all), [Some(summary)]);
         connection.execute("UPDATE file SET outline = x'7b7d'", []).unwrap();
         assert_eq!(Index::new(dir.path()).get(&[key]), [None]);
         assert_eq!(Index::new(dir.path()).summaries(&[key], &all), [None]);
         connection.execute("UPDATE file SET brief = x'7b7d'", []).unwrap();
-        let none = Wanted::new(&[]).unwrap();
+        let none = NameFilter::new(&[]).unwrap();
         assert_eq!(Index::new(dir.path()).summaries(&[key], &none), [None]);
     }
 }

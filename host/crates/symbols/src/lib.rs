@@ -6,7 +6,7 @@
 //! component crate uses it, to serve `symbols` to components.
 //!
 //! - [`outline`] parses one file of a [`Language`].
-//! - [`Summary`] and [`Wanted`] shorten outlines for a caller that looks at many files.
+//! - [`Summary`] and [`NameFilter`] shorten outlines for a caller that looks at many files.
 //! - [`Index`] caches outlines by content.
 //!
 //! ```
@@ -23,7 +23,7 @@ mod parse;
 mod rules;
 mod scope;
 
-pub use brief::{Brief, MAX_WANTED, Summary, TooMuchWanted, Wanted};
+pub use brief::{Brief, MAX_WANTED, NameFilter, Summary, TooManyNames};
 pub use index::{Index, Key};
 pub use language::Language;
 pub use parse::{MAX_SOURCE, Parsed, outline};
@@ -68,7 +68,7 @@ pub struct Symbol {
     pub container: Option<String>,
     pub first_line: u32,
     pub last_line: u32,
-    /// Whether other files can name it, by the rules of the language.
+    /// The rules of the language let other files use the name.
     pub exported: bool,
 }
 
@@ -85,7 +85,7 @@ pub struct Import {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outline {
     pub language: Language,
-    /// Lines of the file; the last one counts without its newline too.
+    /// Number of lines; a last line without a newline counts as well.
     pub lines: u32,
     /// Sorted by first line.
     pub symbols: Vec<Symbol>,

@@ -1,4 +1,4 @@
-//! The download caches of all repositories, here and on the engine: shown, and thrown away.
+//! The download caches of all repositories, on this machine and on the engine: `act cache` lists and clears them.
 
 use std::path::Path;
 
@@ -18,7 +18,7 @@ pub struct CacheList {
 pub struct Cleared {
     pub cleared: Vec<CacheSize>,
     pub on_engine: OnEngine,
-    /// Held by runs, and left alone.
+    /// Number of caches that were left because a run uses them.
     pub in_use: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Ending a task of another process: one that waits is gone, one that runs is told to end.
+//! Ends a task of another process: a waiting task is removed from the queue, a running one is asked to end.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(10);
 
 /// The task that is cancelled.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Which {
+pub enum CancelTarget {
     /// The task that runs in the repository.
     Running,
     /// The position among those that wait in the repository, from 1.
@@ -27,14 +27,14 @@ pub enum Which {
     Id(String),
 }
 
-/// What `act cancel --json` prints.
+/// The document of `act cancel --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Cancellation {
     pub task_id: String,
-    /// Before.
+    /// State of the task before the command.
     pub was: TaskState,
-    /// False when it was told to end and has not yet.
+    /// False when the task was asked to end and has not ended yet.
     pub ended: bool,
 }
 
@@ -43,7 +43,7 @@ pub struct Cancellation {
 /// # Errors
 ///
 /// There is no such task (`task_unknown` or its like), it has ended, or the store cannot be written.
-pub fn cancel(which: &Which, start: &Path) -> Result<Cancellation, Failure> {
+pub fn cancel(which: &CancelTarget, start: &Path) -> Result<Cancellation, Failure> {
     let lookup = Lookup::open(start)?;
     let mut record = find(&lookup, which)?;
     if record.state == TaskState::Queued {
@@ -57,7 +57,7 @@ pub fn cancel(which: &Which, start: &Path) -> Result<Cancellation, Failure> {
             });
         }
         // The task started in this moment.
-        record = find(&lookup, &Which::Id(record.task_id))?;
+        record = find(&lookup, &CancelTarget::Id(record.task_id))?;
     }
     if record.state.is_final() || !lookup.store.request_cancel(&record.task_id)? {
         return Err(has_ended(&record));
@@ -67,12 +67,12 @@ pub fn cancel(which: &Which, start: &Path) -> Result<Cancellation, Failure> {
     Ok(Cancellation { task_id: record.task_id, was: TaskState::Running, ended })
 }
 
-fn find(lookup: &Lookup, which: &Which) -> Result<TaskRecord, Failure> {
+fn find(lookup: &Lookup, which: &CancelTarget) -> Result<TaskRecord, Failure> {
     let none = |message: String| {
         Failure::refused("nothing_to_cancel", message)
             .hint("`act queue` shows what runs and what waits")
     };
-    if let Which::Id(task_id) = which {
+    if let CancelTarget::Id(task_id) = which {
         let found = lookup.store.task(task_id)?;
         return found.ok_or_else(|| none(format!("there is no task {task_id}")));
     }
@@ -81,7 +81,7 @@ fn find(lookup: &Lookup, which: &Which) -> Result<TaskRecord, Failure> {
     let in_state = |state| line.iter().filter(move |record| record.state == state).cloned();
     let waiting = in_state(TaskState::Queued).count();
     match which {
-        Which::Position(at) => {
+        CancelTarget::Position(at) => {
             let at = usize::try_from(*at).unwrap_or(usize::MAX);
             let found = in_state(TaskState::Queued).nth(at.saturating_sub(1));
             found.ok_or_else(|| {
@@ -101,9 +101,9 @@ fn has_ended(record: &TaskRecord) -> Failure {
 
 /// Signals the owner. It finds the request in the store anyway; the signal makes it faster.
 fn wake(lookup: &Lookup, record: &TaskRecord) {
-    let signals: &[Signal] = match record.owner.life(&lookup.this, process::look) {
+    let signals: &[Signal] = match record.owner.life(&lookup.this, process::look_up) {
         Life::Runs => &[Signal::TERM],
-        // A stopped process cannot end, so it is continued: the user asked for its end.
+        // A stopped process cannot end, so it is continued as well.
         Life::Stalled => &[Signal::TERM, Signal::CONT],
         Life::Dead | Life::Unknown => &[],
     };

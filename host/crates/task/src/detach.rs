@@ -19,12 +19,12 @@ use act_core::{Failure, fail_point};
 const LONGEST_START: Duration = Duration::from_secs(20);
 const POLL: Duration = Duration::from_millis(5);
 
-/// What `act run --detach --json` prints.
+/// The document of `act run --detach --json`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Detached {
     pub task_id: String,
-    /// Among the waiting tasks of the repository when it was accepted, from 1.
+    /// Position among the waiting tasks of the repository when the task was accepted, from 1.
     pub position: u32,
 }
 
@@ -139,8 +139,8 @@ pub struct TakeOver {
     pub repo: PathBuf,
 }
 
-/// Runs in the child: starts a session of its own, so that closing the terminal does not end it, and runs the task.
-/// Nobody reads its streams.
+/// Runs in the child: starts a session of its own, so that closing the terminal does not end it, and runs the task. Its
+/// streams lead to `/dev/null`.
 ///
 /// # Errors
 ///

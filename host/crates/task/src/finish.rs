@@ -14,9 +14,9 @@ use act_records::store::StoreError;
 use crate::queue::{OwnedTask, Stored};
 use crate::retention;
 
-/// How long a store that another process holds is waited for.
+/// Maximum wait for a store that another process holds.
 const MAX_WAIT_BUSY: Duration = Duration::from_secs(60);
-/// How long a disk that is full or gone is waited for.
+/// Maximum wait for a disk that is full or missing.
 const MAX_WAIT_UNUSABLE: Duration = Duration::from_secs(3);
 const RETRY: Duration = Duration::from_millis(250);
 

@@ -1,9 +1,9 @@
-//! The life of a task: checked, accepted into the queue of its repository, run when its turn comes, stored and reported.
-//! Also everything that commands look up about tasks, verifications and components.
+//! The life of a task: checked, accepted into the queue of its repository, run when it is first, stored and reported. The
+//! crate also holds the queries of commands about tasks, verifications and components.
 //!
-//! This crate promises that a task is stored before anybody learns of it and that its end is stored before it is emitted,
-//! that a refusal leaves nothing behind, and that every task ends with exactly one `task_finished`. It prints nothing:
-//! whoever calls it passes the sinks of the events, and messages for people are events too
+//! This crate promises that a task is stored before it is reported to anyone and that its end is stored before it is
+//! emitted, that a refusal leaves nothing behind, and that every task ends with exactly one `task_finished`. It prints
+//! nothing: the caller passes the sinks of the events, and messages for people are events too
 //! ([`act_core::event::Notice`]). Only the command line calls this crate.
 //!
 //! - [`run()`] runs a task from its text to its exit code; [`detach()`] does so in a process of its own.
@@ -13,8 +13,8 @@
 //! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository.
 //! - [`audit_verify()`] and the other `audit_*` functions read the audit log; [`capabilities`] decides about components.
 //!
-//! To follow a task, read `run.rs` from top to bottom; `prepare.rs` says what must hold before, `queue.rs` how a task
-//! waits, `finish.rs` how it ends.
+//! To follow a task, read `run.rs` from top to bottom. `prepare.rs` has the checks before the start, `queue.rs` the
+//! waiting, and `finish.rs` the end.
 //!
 //! ```
 //! use act_task::{Mode, TaskId};
@@ -51,7 +51,7 @@ pub use audit::grants::{ComponentAt, GrantsAt, GrantsFile, audit_grants};
 pub use audit::verify::{AuditRestarted, audit_accept, audit_restart, audit_verify};
 pub use audit::{AuditFilter, AuditList, audit_list, audit_show};
 pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
-pub use cancel::{Cancellation, Which, cancel};
+pub use cancel::{CancelTarget, Cancellation, cancel};
 pub use components::ComponentScout;
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use logs::{LogDocument, RunLog, log};

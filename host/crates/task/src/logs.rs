@@ -1,4 +1,4 @@
-//! The log of a run, by its id, by its task's, or the last one here: `act logs`.
+//! `act logs`: the log of a run, chosen by its id, by the id of its task, or as the last one of the repository.
 
 use std::fs::File;
 use std::path::Path;
@@ -34,11 +34,11 @@ impl RunLog {
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct LogDocument {
     pub run_id: String,
-    /// Null for the log of all steps.
+    /// Name of the step; null for the log of all steps.
     pub step: Option<String>,
     /// Bytes of the log before `log`.
     pub left_out: u64,
-    /// Valid UTF-8; what is none is replaced.
+    /// The log as UTF-8; invalid bytes are replaced.
     pub log: String,
 }
 

@@ -1,4 +1,4 @@
-//! What all tasks of this ARTIFACT_DIR came to: `act metrics`.
+//! `act metrics`: results, durations and tokens of all tasks in this ARTIFACT_DIR.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,23 +13,24 @@ use act_records::store::{TaskState, Totals};
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Metrics {
-    /// When the first task was accepted; null when there was none. ISO 8601 in UTC.
+    /// Time when the first task was accepted, ISO 8601 in UTC; null when there was none.
     pub since: Option<String>,
-    /// Every final state, with the number of tasks that ended so.
+    /// Number of tasks for each final state.
     pub tasks: BTreeMap<String, u64>,
-    /// Over tasks that have ended and were verified at least once; null without one.
+    /// Mean number of verifications of the tasks that have ended and were verified at least once; null when there is none.
     pub verify_attempts_mean: Option<f64>,
-    /// Over the same tasks.
+    /// Mean number of REPLANs of the same tasks.
     pub replans_per_task: Option<f64>,
-    /// One attempt of a query, by the Scout's name.
+    /// Durations of one attempt of a query, by the name of the Scout.
     pub scout_latency_ms: BTreeMap<String, Spread>,
-    /// One verification, whoever asked for it.
+    /// Durations of one verification, of a task or of `act verify`.
     pub verifier_ms: Spread,
-    /// By role.
+    /// Tokens by role.
     pub tokens: BTreeMap<String, ModelUsage>,
 }
 
-/// Durations in milliseconds: their number and sum, and the shortest that this share of them does not exceed.
+/// Durations in milliseconds: their number and sum, and percentiles. A percentile is the shortest measured duration that
+/// the given share of all durations does not exceed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Spread {

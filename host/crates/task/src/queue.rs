@@ -29,7 +29,7 @@ use act_records::artifacts::{ArtifactDir, Journal};
 use act_records::store::{Store, StoreError, Submission, TaskRecord, TaskState, UnfinishedTask};
 use act_workspace::{RepoLock, RootIdentity, RootMoved, head_commit};
 
-/// How often a waiting task looks at the queue; well under what a person notices.
+/// How often a waiting task looks at the queue: often enough that a person notices no delay.
 const POLL: Duration = Duration::from_millis(100);
 /// How often the store is asked again after an error that may pass.
 const RETRY: Duration = Duration::from_millis(250);
@@ -39,7 +39,7 @@ const RETRY: Duration = Duration::from_millis(250);
 pub(super) struct QueueEntry {
     pub(super) task_id: String,
     pub(super) state: TaskState,
-    /// Whether the process that owns the task lives.
+    /// The state of the process that owns the task.
     pub(super) life: Life,
 }
 
@@ -56,7 +56,7 @@ pub(super) struct BlockedBy {
     pub(super) works: bool,
 }
 
-/// What a waiting task does after one look at the queue.
+/// The next action of a waiting task after one look at the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum NextAction {
     /// The task is first: it starts as soon as it has the repository's lock.
@@ -114,7 +114,7 @@ pub(super) fn owner_life(
     owner: &Process,
     task_id: &str,
 ) -> Life {
-    match owner.life(this, process::look) {
+    match owner.life(this, process::look_up) {
         // A living owner holds the lock on the task's journal, and that is seen from every container of a machine.
         Life::Unknown if artifacts.is_abandoned(task_id) => Life::Dead,
         life => life,
@@ -123,7 +123,7 @@ pub(super) fn owner_life(
 
 /// The repository's lock, given to the task that is first.
 #[derive(Debug)]
-pub(super) struct Turn {
+pub(super) struct AcquiredLock {
     pub(super) lock: RepoLock,
     /// The task waited, so the configuration may have changed since it was accepted.
     pub(super) waited: bool,
@@ -154,7 +154,7 @@ impl<'a> Waiting<'a> {
     }
 
     /// Waits until the task is first and has the lock. Returns `None` when it was cancelled: by `cancel`, or because
-    /// another process took it out of the queue. Errors of the store that may pass are waited for.
+    /// another process removed it from the queue. Errors of the store that may pass are retried.
     ///
     /// # Errors
     ///
@@ -162,7 +162,7 @@ impl<'a> Waiting<'a> {
     pub(super) async fn wait(
         mut self,
         cancel: &CancellationToken,
-    ) -> Result<Option<Turn>, Failure> {
+    ) -> Result<Option<AcquiredLock>, Failure> {
         loop {
             match self.poll() {
                 Ok(Poll::Done(turn)) => return Ok(turn),
@@ -206,7 +206,9 @@ impl<'a> Waiting<'a> {
                 None => locked(),
             },
             NextAction::Start => match lock()? {
-                Some(lock) => return Ok(Poll::Done(Some(Turn { lock, waited: self.waited }))),
+                Some(lock) => {
+                    return Ok(Poll::Done(Some(AcquiredLock { lock, waited: self.waited })));
+                }
                 None => locked(),
             },
             NextAction::Wait(blocked_by) => blocked_by,
@@ -233,7 +235,7 @@ impl<'a> Waiting<'a> {
 /// The result of one look at the queue.
 enum Poll {
     Again,
-    Done(Option<Turn>),
+    Done(Option<AcquiredLock>),
 }
 
 /// Takes the lock of the directory that the task was accepted for; `None` while another process holds it.
@@ -303,7 +305,7 @@ impl<'a> StoreRetry<'a> {
         self.reported = false;
     }
 
-    /// Repeats `ask` until it succeeds or fails for good. Returns `None` when `cancel` comes first.
+    /// Repeats `ask` until it succeeds or fails for good. Returns `None` when it is cancelled first.
     ///
     /// # Errors
     ///
@@ -546,7 +548,7 @@ pub(super) struct OwnedTask {
     audit: OnceLock<Audit>,
 }
 
-/// What the store holds after a task was to end.
+/// The end that the store holds after a task has tried to store its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Stored {
     AsWanted,

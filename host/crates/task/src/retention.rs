@@ -1,4 +1,4 @@
-//! After a task and after `act verify`: old runs go.
+//! Removes old runs after a task and after `act verify`.
 
 use std::collections::BTreeSet;
 use std::io;

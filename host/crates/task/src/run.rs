@@ -13,7 +13,7 @@ use crate::audit::anchor;
 use crate::finish::FinishGuard;
 use crate::prepare::{AssembledEditor, EditorParts, Ready, failed};
 use crate::proposal::{Proposal, propose};
-use crate::queue::{OwnedTask, StoreRetry, Turn, Waiting};
+use crate::queue::{AcquiredLock, OwnedTask, StoreRetry, Waiting};
 use crate::sinks::{ProgressSink, RunSink, TimingSink};
 use crate::status::Lookup;
 use crate::{prepare, proposal, retention, stuck_report};
@@ -31,7 +31,7 @@ use act_records::store::{Flags, ProposalRecord, TaskRecord};
 use act_verifier::{Engine, ResolvedImage};
 use act_workspace::{NOTES_DIRS, NotesDir, RepoLock, RootMoved, add_gitignore_line, digest};
 
-/// What kind of work a task is.
+/// The mode of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
     /// Work until a verification passes. With `baseline` the pipeline also runs before the first edit.
@@ -95,8 +95,8 @@ impl RunArgs {
     }
 }
 
-/// Returns `args` with the text and the mode of the ended task `task_id`. Permissions and budgets are those of `args`:
-/// what the user granted to the earlier task is not granted again.
+/// Returns `args` with the text and the mode of the ended task `task_id`. Permissions and budgets are those of `args`: the
+/// permissions of the earlier task are not granted again.
 ///
 /// # Errors
 ///
@@ -188,11 +188,12 @@ async fn wait_and_work(
     events.emit(EventKind::TaskQueued { text, position: Some(position) });
 
     let root = ready.config.root.clone();
-    let Turn { lock, waited } = match Waiting::new(&owned_task, &root, events).wait(cancel).await {
-        Ok(Some(turn)) => turn,
-        Ok(None) => return guard.finish(TaskResult::cancelled()),
-        Err(failure) => return guard.refuse(&failure),
-    };
+    let AcquiredLock { lock, waited } =
+        match Waiting::new(&owned_task, &root, events).wait(cancel).await {
+            Ok(Some(turn)) => turn,
+            Ok(None) => return guard.finish(TaskResult::cancelled()),
+            Err(failure) => return guard.refuse(&failure),
+        };
     fail_point::reach("first");
     let config = match waited.then(|| act_config::load(&args.repo)).transpose() {
         Ok(Some(config)) if config.root != root => {

@@ -112,16 +112,16 @@ pub struct ScoutArgs {
     pub with: Option<PathBuf>,
 }
 
-/// What a Scout answered; `act scout --json` prints it as it is.
+/// The answer of a Scout: the document of `act scout --json`.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ScoutAnswer {
-    /// `a`, `b` or the name of an approved one.
+    /// `a`, `b` or the name of an approved Scout.
     pub scout: String,
-    /// Of the component that answered.
+    /// SHA-256 of the component that answered.
     pub sha256: String,
     pub question: String,
-    /// One line.
+    /// The summary in one line.
     pub summary: String,
     /// The report, in the Scout's own schema.
     pub report: Value,
@@ -148,9 +148,9 @@ pub async fn scout(args: ScoutArgs, events: &Events) -> Result<ScoutAnswer, Fail
     let asked = loaded_scout.ask(&question, &inquiry).await?;
     inquiry.anchor(events).await;
     let (summary, report) = match asked {
-        Asked::Answered { summary, report } => (summary, report),
-        Asked::Failed(failure) => return Err(failure),
-        Asked::Cancelled => {
+        QuestionResult::Answered { summary, report } => (summary, report),
+        QuestionResult::Failed(failure) => return Err(failure),
+        QuestionResult::Cancelled => {
             let cancelled = Failure::refused("cancelled", "cancelled");
             return Err(Failure { exit: Exit::Cancelled, ..cancelled });
         }
@@ -293,7 +293,7 @@ pub(super) struct LoadedScout {
 }
 
 /// The result of a question.
-pub(super) enum Asked {
+pub(super) enum QuestionResult {
     Answered { summary: String, report: Value },
     Failed(Failure),
     Cancelled,
@@ -322,7 +322,7 @@ impl LoadedScout {
         &self,
         question: &Question,
         inquiry: &Inquiry,
-    ) -> Result<Asked, AuditError> {
+    ) -> Result<QuestionResult, AuditError> {
         let Self { scout, check, events, .. } = self;
         if let Some(milestone) = self.milestone {
             events.emit(milestone.into());
@@ -332,21 +332,21 @@ impl LoadedScout {
         inquiry.audit.settle()?;
         let raw = match asked {
             Ok(raw) => raw,
-            Err(QueryEnd::Cancelled) => return Ok(Asked::Cancelled),
+            Err(QueryEnd::Cancelled) => return Ok(QuestionResult::Cancelled),
             Err(QueryEnd::Budget) => {
                 let spent = Failure::refused("budget", "the token budget is spent");
-                return Ok(Asked::Failed(Failure { exit: Exit::Stuck, ..spent }));
+                return Ok(QuestionResult::Failed(Failure { exit: Exit::Stuck, ..spent }));
             }
             Err(QueryEnd::Failed(message)) => {
                 let failed = Failure::refused("scout_failed", message).hint(
                     "`act doctor --model` looks at the model; `--verbose` shows every attempt",
                 );
-                return Ok(Asked::Failed(Failure { exit: Exit::Infra, ..failed }));
+                return Ok(QuestionResult::Failed(Failure { exit: Exit::Infra, ..failed }));
             }
         };
         let summary = scout::ReportCheck::check(check, scout.name(), &raw).await;
         let report = serde_json::from_str(&raw).unwrap_or_default();
-        Ok(Asked::Answered { summary: summary.unwrap_or_default(), report })
+        Ok(QuestionResult::Answered { summary: summary.unwrap_or_default(), report })
     }
 }
 
@@ -384,16 +384,16 @@ fn target(args: &ScoutArgs) -> Result<(PathBuf, Duration, Option<String>), Confi
     Ok((root, WALL, None))
 }
 
-/// What a Scout computed; `act scout --facts --json` prints the document alone.
+/// The facts that a Scout computed; `act scout --facts --json` prints `document` alone.
 #[derive(Debug, Clone)]
 pub struct ScoutFacts {
-    /// One line.
+    /// The summary in one line.
     pub summary: String,
-    /// In the Scout's own schema of facts.
+    /// The facts, in the Scout's own schema.
     pub document: Value,
 }
 
-/// Returns what a Scout computes without a model: one query, without attempts and conversation.
+/// Returns the facts that a Scout computes without a model: one query, without attempts and conversation.
 ///
 /// # Errors
 ///
@@ -453,20 +453,20 @@ fn broken(message: String) -> Failure {
     )
 }
 
-/// `act scout --with FILE --compare --json` prints it as it is.
+/// The document of `act scout --with FILE --compare --json`.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Comparison {
-    /// `a`, `b` or the name of an approved one.
+    /// `a`, `b` or the name of an approved Scout.
     pub scout: String,
     pub question: String,
-    /// The component that a task would ask.
+    /// The answer of the component that a task would ask.
     pub installed: Side,
-    /// The one that was named.
+    /// The answer of the component in FILE.
     pub with: Side,
-    /// Of the reports; null unless both answered.
+    /// Differences between the reports; null unless both Scouts answered.
     pub differences: Option<Vec<Difference>>,
-    /// Differences beyond those.
+    /// Number of further differences, which are not listed.
     pub more_differences: usize,
 }
 
@@ -477,28 +477,28 @@ pub struct Comparison {
     schemars(rename = "ComparisonSide")
 )]
 pub struct Side {
-    /// Under which it was approved; of the program's own, its own.
+    /// Name under which the component was approved; the component's own name if it is built in.
     pub name: String,
     pub sha256: String,
     /// Why there is no report; null when there is one.
     pub error: Option<String>,
-    /// One line.
+    /// The summary in one line.
     pub summary: Option<String>,
     pub report: Option<Value>,
     #[serde(flatten)]
     pub took: Took,
-    /// Of the model, by role.
+    /// Tokens of the model, by role.
     pub tokens: BTreeMap<String, ModelUsage>,
 }
 
-/// Of all attempts together; of memory, the most that one of them had.
+/// The sums over all attempts; `memory_bytes` is the maximum of one attempt.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Took {
     pub attempts: u32,
-    /// The model's time included.
+    /// Duration, including the time of the model.
     pub duration_ms: u64,
-    /// Of WebAssembly.
+    /// Memory of the WebAssembly component.
     pub memory_bytes: u64,
     pub model_calls: u64,
     pub files: u64,
@@ -553,14 +553,14 @@ pub async fn compare(
     let question = inquiry.question(&args);
     let mut sides = vec![];
     for (side, loaded_scout) in [("installed", installed), ("with", with)] {
-        // Both report their progress under the same name, so the user is told which one is asked.
+        // Both report their progress under the same name, so a message says which one is asked.
         let (name, sha256) = (&loaded_scout.known_as, loaded_scout.short_sha256());
         events.inform(format!("{side} asks {name} {sha256}"));
         let asked = loaded_scout.ask(&question, &inquiry).await?;
         let (summary, report, error) = match asked {
-            Asked::Answered { summary, report } => (Some(summary), Some(report), None),
-            Asked::Failed(failure) => (None, None, Some(failure.message)),
-            Asked::Cancelled => return Ok(None),
+            QuestionResult::Answered { summary, report } => (Some(summary), Some(report), None),
+            QuestionResult::Failed(failure) => (None, None, Some(failure.message)),
+            QuestionResult::Cancelled => return Ok(None),
         };
         let took = std::mem::take(&mut *meter.0.lock().unwrap_or_else(PoisonError::into_inner));
         let (name, sha256) = (loaded_scout.known_as.clone(), loaded_scout.sha256().to_owned());

@@ -1,4 +1,4 @@
-//! The sinks of a task's events that outlive it: the journal, and what the store holds about runs, progress and durations.
+//! The sinks that write the events of a task to the disk: the journal, and the store's runs, progress and durations.
 
 use std::io;
 use std::io::Write;
@@ -205,7 +205,7 @@ impl<W: Write> JsonLines<W> {
 
 impl<W: Write + Send> Sink for JsonLines<W> {
     fn event(&mut self, event: &Event) {
-        // Nobody reads any more; the task continues.
+        // The reader has closed the stream; the task continues.
         let _ = self.write(event);
     }
 }

@@ -1,5 +1,5 @@
-//! What the tasks of a repository are doing: `act status`, `act queue` and `act history`, and the lookup that every command
-//! about tasks begins with.
+//! `act status`, `act queue` and `act history`: the state of the tasks of a repository, and the lookup with which every
+//! command about tasks begins.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -88,7 +88,7 @@ impl Lookup {
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Repo {
     pub root: String,
-    /// Equal for every path that means this directory.
+    /// Identity of the root directory, equal for every path that leads to it.
     pub identity: String,
 }
 
@@ -97,15 +97,15 @@ pub struct Repo {
 pub struct Status {
     pub repo: Repo,
     pub running: Option<Task>,
-    /// How many wait.
+    /// Number of waiting tasks.
     pub queued: usize,
-    /// The one that ended last.
+    /// The task that ended last.
     pub last: Option<Task>,
     pub stuck_report: Option<StuckReportNote>,
     /// The directory of act's notes, from the repository's root; null when `agent/` and `.act/` are both the user's.
     pub notes_dir: Option<String>,
-    /// Dry runs whose proposals stand in the tree in part: whoever wrote them died on the way. Left out where there
-    /// are none.
+    /// Dry runs whose proposals were written in part, because the process that wrote them died. Omitted when there are
+    /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub half_applied: Vec<String>,
 }
@@ -115,11 +115,11 @@ pub struct Status {
 pub struct Queue {
     pub repo: Repo,
     pub running: Option<Task>,
-    /// In the order in which they will start.
+    /// The waiting tasks, in the order in which they will start.
     pub queued: Vec<Task>,
 }
 
-/// Returns what happens in the repository at `start`.
+/// Returns the state of the repository at `start`.
 ///
 /// # Errors
 ///
@@ -127,14 +127,14 @@ pub struct Queue {
 pub fn status(start: &Path) -> Result<Status, Failure> {
     let lookup = Lookup::open(start)?;
     let (context, root) = lookup.context()?;
-    // Before the line is looked at: one that begins in between is not taken for dead.
+    // This is read before the queue, so that a task which begins in between does not count as dead.
     let half_applied = context.store.half_applied(&context.repo)?.into_iter();
     let (running, queued) = lookup.tasks_of(&context.repo)?;
     let last = lookup.store.last_ended(&context.repo)?.map(|record| lookup.show(record, None));
     let found = stuck_report::find(&lookup.store, &context.repo, root)?;
     let stuck_report = found.map(|found| found.note);
     let notes_dir = NotesDir::name_in(root).ok().map(str::to_owned);
-    // One of a task that runs is being written.
+    // The proposal of a running task is being written now.
     let dead = |by: Option<&str>| by != running.as_ref().map(|task| task.task_id.as_str());
     let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));
     let half_applied = half_applied.map(|record| record.task_id).collect();
@@ -159,9 +159,9 @@ pub fn queue(start: &Path) -> Result<Queue, Failure> {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct History {
-    /// The newest first; those that wait or run as well.
+    /// The tasks, newest first, including those that wait or run.
     pub tasks: Vec<Task>,
-    /// There are older ones, which `--limit` left out.
+    /// True if `--limit` left out older tasks.
     pub more: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The stuck report of a repository: whether this act wrote it, what a new task takes from it, and `act report`.
+//! The stuck report of a repository: who wrote it, its use by the next task, and `act report`.
 //!
 //! A clone can contain any file of that name. A report is ours only if the store holds the digest of its bytes.
 
@@ -20,7 +20,7 @@ const MAX_BYTES: u64 = 256 * 1024;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct StuckReportNote {
-    /// From the repository's root.
+    /// Path from the repository's root.
     pub path: String,
     pub task_id: Option<String>,
     pub origin: Origin,
@@ -31,9 +31,9 @@ pub struct StuckReportNote {
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
-    /// Written by an act with this ARTIFACT_DIR.
+    /// An act with this ARTIFACT_DIR wrote the report.
     Own,
-    /// Came with the repository, or was changed since.
+    /// The report is part of the repository, or was changed since act wrote it.
     Foreign,
 }
 
@@ -103,30 +103,30 @@ fn judge(path: String, bytes: Option<&[u8]>, record: Option<StuckReportRecord>) 
     }
 }
 
-/// What stands in `agent/stuck_report.md`, and whose it is.
+/// The content of `agent/stuck_report.md`, and who wrote it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Report {
-    /// From the repository's root.
+    /// Path from the repository's root.
     pub path: String,
-    /// Null for a foreign one, like `written_at`.
+    /// The task that wrote the report; null for a foreign report, like `written_at`.
     pub task_id: Option<String>,
     pub origin: Origin,
     pub resolved: bool,
     /// ISO 8601 in UTC, to the millisecond.
     pub written_at: Option<String>,
-    /// Of an own one; kept as long as it is unresolved.
+    /// Runs of the task that wrote the report. They are not removed until the report is resolved.
     pub run_ids: Vec<String>,
-    /// Null when it is no regular file.
+    /// The text; null when the file is not a regular file.
     pub text: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Resolved {
-    /// Whose report it was.
+    /// The task that wrote the report.
     pub task_id: String,
-    /// No longer kept for it.
+    /// Runs that the report no longer keeps from being removed.
     pub run_ids: Vec<String>,
 }
 

@@ -72,7 +72,7 @@ pub(super) async fn run_pipeline(
     let recording: [Box<dyn Sink>; 2] = [runs, timing];
     let events = Events::new("", recording.into_iter().chain(sinks).collect());
     let surroundings = Surroundings { root: lock.root(), audit: &audit, events: &events };
-    // This process has the lock, so nobody is still writing a proposal.
+    // This process has the lock, so no process is still writing a proposal.
     let half = match purpose {
         Purpose::Verify(_) => half_applied(&context)?,
         Purpose::CheckClaim(_) => vec![],
@@ -90,7 +90,7 @@ pub(super) async fn run_pipeline(
     Ok(response)
 }
 
-/// Warns of proposals that were written in part: the verdict is about a tree that nobody wanted.
+/// Warns of proposals that were written in part: the verdict is then about an incomplete change.
 fn half_applied(context: &TaskContext) -> Result<Vec<Warning>, Failure> {
     let warning = |record: ProposalRecord| Warning {
         code: WarningCode::ProposalUnfinished,
@@ -297,21 +297,21 @@ impl Claim {
     }
 }
 
-/// What came of it; `act verify-claim --json` prints it as it is.
+/// The result of repeating a verification: the document of `act verify-claim --json`.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ClaimCheck {
-    /// The run whose word was doubted.
+    /// The run whose verdict was checked.
     pub run_id: String,
-    /// Both runs say the same of the same things. Never when the second one has no verdict.
+    /// True if both runs have the same result. False if the second run has no verdict.
     pub holds: bool,
     pub claimed: ClaimSide,
     pub found: ClaimSide,
-    /// Empty when it holds, and when the second one has no verdict.
+    /// The differences between the runs. Empty if there are none, and if the second run has no verdict.
     pub differences: Vec<Difference>,
-    /// What is no difference and worth knowing.
+    /// Remarks that are not differences.
     pub notes: Vec<Note>,
-    /// Of the second run, as `act verify --json` answers it.
+    /// The second run, in the form of `act verify --json`.
     #[cfg_attr(any(test, feature = "testing"), schemars(with = "serde_json::Value"))]
     pub response: Verification,
 }
@@ -324,12 +324,12 @@ pub struct ClaimCheck {
 )]
 pub struct ClaimSide {
     pub run_id: Option<String>,
-    /// `PASS`, `FAIL` or, of the second one, `INFRA_ERROR`.
+    /// `PASS` or `FAIL`; for the second run also `INFRA_ERROR`.
     pub status: String,
-    /// Of a failure.
+    /// Reason of a failure; null otherwise.
     pub reason: Option<String>,
-    /// Codes of warnings that take something from the verdict, each with the numbers of its steps; null where the log
-    /// does not hold them.
+    /// Codes of warnings that weaken the verdict, each with the numbers of its steps; null when the log does not hold
+    /// them.
     pub warnings: Option<Vec<String>>,
     pub pipeline_sha256: Option<String>,
     pub image_digest: Option<String>,
@@ -343,7 +343,7 @@ pub struct ClaimSide {
     schemars(rename = "ClaimDifference")
 )]
 pub struct Difference {
-    /// A field of the manifest, or `warnings`.
+    /// Name of a field of the manifest, or `warnings`.
     pub field: String,
     pub claimed: Option<String>,
     pub found: Option<String>,
@@ -356,7 +356,7 @@ pub struct Difference {
     schemars(rename = "ClaimNote")
 )]
 pub struct Note {
-    /// A stable word.
+    /// The remark, as a stable word.
     pub code: String,
     pub message: String,
 }

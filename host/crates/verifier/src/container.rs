@@ -17,7 +17,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How long a thread that drops a container waits for its removal. The next start of `act` removes what is left.
+/// How long a thread that drops a container waits for its removal. The next start of `act` removes a container that is
+/// left.
 const DROP_LIMIT: Duration = Duration::from_secs(10);
 /// How long a cancelled run waits for a container that the engine is still creating.
 const CANCELLED_CREATE: Duration = Duration::from_secs(2);

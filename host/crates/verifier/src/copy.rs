@@ -39,7 +39,8 @@ pub(crate) trait Destination {
     fn end_file(&mut self, original: &Metadata) -> io::Result<()>;
 }
 
-/// Creates what the steps and the mounts need whatever the tree holds: the directory of the package, and `.git`.
+/// Creates the paths that the steps and the mounts need even if the tree lacks them: the directory of the package, and
+/// `.git`.
 pub(crate) fn create_mount_points(
     package: Option<&str>,
     git: &GitPlace,
@@ -84,7 +85,7 @@ pub(crate) fn copy(
             set.open(entry).map(|file| {
                 let original = file.metadata()?;
                 into.begin_file(entry, &original)?;
-                let mut exactly = Exactly { file, left: original.len() };
+                let mut exactly = FixedLengthReader { file, left: original.len() };
                 tree.file(entry, &mut exactly, &mut buffer, &mut |bytes| into.write(bytes))?;
                 into.end_file(&original)
             })
@@ -100,12 +101,12 @@ pub(crate) fn copy(
 
 /// Reads as many bytes as a file had when it was opened, and zeros where the file has become shorter. The digest after
 /// the run shows that it changed.
-struct Exactly {
+struct FixedLengthReader {
     file: File,
     left: u64,
 }
 
-impl Read for Exactly {
+impl Read for FixedLengthReader {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(into.len());
         let Some(into) = into.get_mut(..most).filter(|into| !into.is_empty()) else { return Ok(0) };

@@ -1,8 +1,8 @@
 //! One verification in a container, from top to bottom: `verify` records the run and executes it, `execute` starts the
 //! container, runs the steps and compares the tree, and `finish` writes the manifest.
 //!
-//! The audit log records each run before its first step and before its manifest is written. Whatever a run leaves
-//! behind is cleaned or removed.
+//! The audit log records each run before its first step and before its manifest is written. Files, containers and
+//! volumes that a run leaves behind are cleaned or removed.
 
 use crate::container::Container;
 use crate::engine::{Engine, owner_labels};
@@ -14,7 +14,7 @@ use crate::request::{ContainerRequest, StepUser, bind, step_environment};
 use crate::steps::{ContainerSteps, RunLog};
 use crate::workspace::{View, Workspace};
 use act_audit::{Audit, AuditError, Decision, Entry, Event};
-use act_config::{User, Workspace as Wanted};
+use act_config::{User, Workspace as ConfiguredWorkspace};
 use act_core::event::{EventKind, Events};
 use act_core::process::Process;
 use act_core::verification::{
@@ -45,12 +45,12 @@ const RECLAIM_LIMIT: Duration = Duration::from_secs(90);
 /// Seconds after which the container that changes the owner ends by itself.
 const RECLAIM_LIFETIME: u64 = 600;
 
-/// Which downloads of package managers the steps find in `/artifacts/cache`.
+/// The downloads of package managers that the steps find in `/artifacts/cache`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Downloads {
-    /// Those of earlier runs of this repository in this image; later runs find those of this one.
+    /// The downloads of earlier runs of this repository in this image. Later runs find the downloads of this run.
     Shared,
-    /// No earlier ones, so that no step of an earlier run influences this one. The downloads of this run are deleted.
+    /// No earlier downloads, so that no step of an earlier run influences this one. The downloads of this run are deleted.
     Private,
 }
 
@@ -170,10 +170,10 @@ impl<'a> Run<'a> {
     ) -> Self {
         let DockerVerifier { image, config, .. } = verifier;
         let wanted = match config.pipeline.workspace {
-            Wanted::Auto => "auto",
-            Wanted::Copy => "copy",
-            Wanted::Overlay => "overlay",
-            Wanted::Readonly => "readonly",
+            ConfiguredWorkspace::Auto => "auto",
+            ConfiguredWorkspace::Copy => "copy",
+            ConfiguredWorkspace::Overlay => "overlay",
+            ConfiguredWorkspace::Readonly => "readonly",
         };
         let start = act_core::clock::seconds(start);
         let manifest = Manifest {
@@ -357,7 +357,9 @@ impl<'a> Run<'a> {
             if !self.remote && engine.turned_out_remote(&self.dir, image).await? {
                 self.remote = true;
                 self.warnings.clear();
-            } else if workspace.view == View::Overlay && config.pipeline.workspace == Wanted::Auto {
+            } else if workspace.view == View::Overlay
+                && config.pipeline.workspace == ConfiguredWorkspace::Auto
+            {
                 with_overlay = false;
                 self.warnings.clear();
                 let message = format!("the tree was copied instead: {}", error.message);

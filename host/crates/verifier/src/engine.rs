@@ -3,7 +3,7 @@
 
 use crate::docker_error::{EngineError, EngineUnavailable, Phase, io_cause};
 use crate::remote_engine::FileSharing;
-use act_core::process::{self, Life, Look, Process};
+use act_core::process::{self, Life, LookupResult, Process};
 use act_core::verification::{EngineIdentity, InfraError};
 use act_workspace::digest;
 use bollard::errors::Error;
@@ -445,7 +445,7 @@ impl Engine {
         // A process may have died after it created its volumes and before it created the container.
         let (this, now) = (Process::this(), act_core::clock::now().timestamp());
         for volume in self.labelled_volumes(RUN_ID.to_owned()).await? {
-            if is_orphan(&volume.labels, (&this, geteuid()), now, process::look) {
+            if is_orphan(&volume.labels, (&this, geteuid()), now, process::look_up) {
                 removed = removed.and(self.remove_volume(&volume.name).await);
             }
         }
@@ -463,7 +463,7 @@ impl Engine {
             let labels = container.labels.unwrap_or_default();
             let id = container
                 .id
-                .filter(|_| is_orphan(&labels, (&this, geteuid()), now, process::look))?;
+                .filter(|_| is_orphan(&labels, (&this, geteuid()), now, process::look_up))?;
             let name = container.names.unwrap_or_default().into_iter().next();
             let name = name.map(|name| name.trim_start_matches('/').to_owned());
             Some((id.clone(), name.unwrap_or(id)))
@@ -656,7 +656,7 @@ fn is_orphan(
     labels: &HashMap<String, String>,
     (this, uid): (&Process, Uid),
     now: i64,
-    look: impl Fn(u32) -> Look,
+    look: impl Fn(u32) -> LookupResult,
 ) -> bool {
     let label = |name: &str| labels.get(name).map(String::as_str).unwrap_or_default();
     if label(RUN_ID).is_empty() {

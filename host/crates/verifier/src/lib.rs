@@ -6,7 +6,8 @@
 //!
 //! - [`DockerVerifier`] implements [`Verifier`](act_core::verification::Verifier): one call is one run.
 //! - [`VerificationConfig`] is the part of `agent.yaml` that a run uses, as it was when the task started.
-//! - [`Engine::connect`] finds the container engine; [`Engine::reap_orphans`] removes what dead processes left on it.
+//! - [`Engine::connect`] finds the container engine; [`Engine::reap_orphans`] removes the containers and volumes of dead
+//!   processes.
 //! - [`Engine::ensure_image`] gets the image of `agent.yaml`, [`Engine::recorded_image`] that of an earlier run.
 //!
 //! ```no_run

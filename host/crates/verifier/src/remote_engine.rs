@@ -615,7 +615,7 @@ impl Write for PieceWriter {
     }
 }
 
-/// Ends where the engine's stream does. The reader of the archive recognises an archive that was cut.
+/// Reads the pieces of the engine's stream and ends with it. The reader of the archive recognises a cut archive.
 struct PieceReader {
     pieces: mpsc::Receiver<Bytes>,
     piece: Bytes,

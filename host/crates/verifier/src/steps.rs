@@ -26,7 +26,7 @@ use std::io::{self, Write};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
-/// How long the output of a killed container is read, for what it had still printed.
+/// How long the output of a killed container is read, so that the bytes which it printed before its end are not lost.
 const KILLED_OUTPUT: Duration = Duration::from_millis(300);
 /// The first and the longest pause between two polls of an exec that closed its output and still runs.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
@@ -403,7 +403,7 @@ fn needs_writable_view(view: View, output: &str) -> Option<String> {
 const MAX_LOG_START: u64 = 64 * 1024 * 1024;
 /// Number of bytes at the end of a longer output that the log holds.
 const MAX_LOG_END: usize = 1024 * 1024;
-/// Longest output, in bytes, that is searched for what it says about tests.
+/// Longest output, in bytes, that is searched for the summary lines of test runners.
 const MAX_SEARCHED: usize = 256 * 1024;
 /// Lines and bytes of the tail of a run.
 const TAIL_LINES: usize = 200;

@@ -10,7 +10,7 @@ use crate::docker_verifier::{DockerVerifier, Downloads, container_name};
 use crate::remote_engine::VolumeStore;
 use crate::request::{CA_BUNDLE, artifacts_tmpfs, bind, new_volume, volume};
 use crate::source_writes::{Backing, TreeDiff};
-use act_config::Workspace as Wanted;
+use act_config::Workspace as ConfiguredWorkspace;
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
 use act_records::artifacts::{Cache, RunDir, STEP_PARTS};
 use act_workspace::{CopySet, GitPlace, PathGlobs, SpecialFiles, Tree, git_place, special_files};
@@ -336,7 +336,7 @@ const MAX_COPIED_BYTES: u64 = 256 * 1024 * 1024;
 /// # Errors
 /// `container_creation` when `agent.yaml` asks for an overlay and there is an obstacle.
 pub(crate) fn choose_view(
-    wanted: Wanted,
+    wanted: ConfiguredWorkspace,
     set: &CopySet,
     obstacle: Option<String>,
 ) -> Result<View, InfraError> {
@@ -345,18 +345,18 @@ pub(crate) fn choose_view(
 }
 
 fn choose(
-    wanted: Wanted,
+    wanted: ConfiguredWorkspace,
     (files, bytes): (usize, u64),
     obstacle: Option<&str>,
 ) -> Result<View, String> {
     let large = files > MAX_COPIED_FILES || bytes > MAX_COPIED_BYTES;
     match (wanted, obstacle) {
-        (Wanted::Copy, _) => Ok(View::Copy),
-        (Wanted::Readonly, _) => Ok(View::Readonly),
-        (Wanted::Auto, None) if large => Ok(View::Overlay),
-        (Wanted::Auto, _) => Ok(View::Copy),
-        (Wanted::Overlay, None) => Ok(View::Overlay),
-        (Wanted::Overlay, Some(why)) => {
+        (ConfiguredWorkspace::Copy, _) => Ok(View::Copy),
+        (ConfiguredWorkspace::Readonly, _) => Ok(View::Readonly),
+        (ConfiguredWorkspace::Auto, None) if large => Ok(View::Overlay),
+        (ConfiguredWorkspace::Auto, _) => Ok(View::Copy),
+        (ConfiguredWorkspace::Overlay, None) => Ok(View::Overlay),
+        (ConfiguredWorkspace::Overlay, Some(why)) => {
             Err(format!("{why}; set verification.workspace in agent.yaml to copy"))
         }
     }
@@ -446,15 +446,19 @@ mod tests {
         let small = (MAX_COPIED_FILES, MAX_COPIED_BYTES);
         let many = (MAX_COPIED_FILES + 1, 0);
         let big = (1, MAX_COPIED_BYTES + 1);
-        assert_eq!(choose(Wanted::Auto, small, None), Ok(View::Copy));
+        assert_eq!(choose(ConfiguredWorkspace::Auto, small, None), Ok(View::Copy));
         for large in [many, big] {
-            assert_eq!(choose(Wanted::Auto, large, None), Ok(View::Overlay));
-            assert_eq!(choose(Wanted::Auto, large, Some("no")), Ok(View::Copy));
-            assert_eq!(choose(Wanted::Copy, large, None), Ok(View::Copy));
+            assert_eq!(choose(ConfiguredWorkspace::Auto, large, None), Ok(View::Overlay));
+            assert_eq!(choose(ConfiguredWorkspace::Auto, large, Some("no")), Ok(View::Copy));
+            assert_eq!(choose(ConfiguredWorkspace::Copy, large, None), Ok(View::Copy));
         }
-        assert_eq!(choose(Wanted::Readonly, big, None), Ok(View::Readonly));
-        assert_eq!(choose(Wanted::Overlay, small, None), Ok(View::Overlay));
-        assert!(choose(Wanted::Overlay, small, Some("no")).unwrap_err().starts_with("no; set"));
+        assert_eq!(choose(ConfiguredWorkspace::Readonly, big, None), Ok(View::Readonly));
+        assert_eq!(choose(ConfiguredWorkspace::Overlay, small, None), Ok(View::Overlay));
+        assert!(
+            choose(ConfiguredWorkspace::Overlay, small, Some("no"))
+                .unwrap_err()
+                .starts_with("no; set")
+        );
     }
 
     // VERIFIER-16

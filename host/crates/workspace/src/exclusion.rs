@@ -13,7 +13,7 @@ use super::view::{Kind, Profile, RepoView, ViewError};
 pub enum Rule {
     Secret,
     VersionControl,
-    /// The directory of act's notes, which earlier tasks and this one write for people.
+    /// The directory of act's notes, which tasks write for their user.
     Own,
     BuildDirectory,
     Binary,

@@ -1,5 +1,5 @@
-//! What git's own files say about a directory: its working tree and git directory, the tracked paths, and the commit
-//! that `HEAD` means. git itself is never run, because in a foreign repository its configuration names programs.
+//! Reads git's own files about a directory: its working tree and git directory, the tracked paths, and the commit that
+//! `HEAD` means. git itself is never run, because in a foreign repository its configuration names programs.
 //!
 //! Configuration is not read. A `.git` file (a linked worktree, a submodule) is followed for reading only; a `.git`
 //! that is a link counts as no git at all. A working tree around the directory counts as well, because its rules and
@@ -59,7 +59,7 @@ impl GitDir {
     }
 }
 
-/// Where the git directory of a working tree lies, for a container that is to see it.
+/// The location of the git directory of a working tree, for a container that mounts it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GitPlace {
     /// The directory has no `.git`.

@@ -1,4 +1,4 @@
-//! The repository: what may be seen of it, what may be changed in it, and what a verification is about.
+//! The repository: which files components can see, which a task may change, and which a verification covers.
 //!
 //! Only this crate opens files below the root of a repository. Everything is opened by handle, so what was judged is
 //! what is used, and no path leads outside. Reading follows links inside the root and judges the real name; writing
@@ -67,7 +67,8 @@ pub use reading::{
 };
 pub use search::{Hit, Hits, MAX_HIT_BYTES, MAX_HITS, Pattern, SearchError, search};
 pub use view::{
-    DirEntry, DirMark, DirPart, Kind, Last, Profile, RepoView, Restriction, Seen, ViewError,
+    DirEntry, DirMark, DirPart, FollowLinks, Kind, OpenEntry, Profile, RepoView, Restriction,
+    ViewError,
 };
 pub use write_rules::{WriteRule, WriteRules, is_guarded, is_protected};
 pub use writer::{

@@ -21,7 +21,7 @@ use super::git::{DirRules, IgnoreRules};
 use super::overlay::{Lookup, Overlay};
 use super::paths::{GlobError, PathGlobs, is_at_or_below, name_of};
 use super::reading::regular;
-use super::view::{Kind, Last, MAX_PATH, RepoView, Seen, StopCheck, ViewError};
+use super::view::{FollowLinks, Kind, MAX_PATH, OpenEntry, RepoView, StopCheck, ViewError};
 
 /// Maximum number of entries in one answer.
 pub const MAX_ENTRIES: usize = 5_000;
@@ -176,7 +176,7 @@ pub(super) struct Item {
     pub(super) path: String,
     pub(super) kind: Kind,
     /// The open file, when the selection names it.
-    seen: Option<Box<Seen>>,
+    seen: Option<Box<OpenEntry>>,
 }
 
 impl<'v> SelectionWalk<'v> {
@@ -197,7 +197,7 @@ impl<'v> SelectionWalk<'v> {
         let mut starts = vec![];
         for path in &want.under {
             view.stop().go_on()?;
-            starts.push(view.resolve("", path, Last::Follow)?.path);
+            starts.push(view.resolve("", path, FollowLinks::Yes)?.path);
         }
         if want.under.is_empty() {
             starts.push(String::new());
@@ -253,7 +253,7 @@ impl<'v> SelectionWalk<'v> {
     }
 
     /// Opens the next start: a directory to walk, or a file to return.
-    fn next_start(&mut self) -> Result<Option<Seen>, SelectionError> {
+    fn next_start(&mut self) -> Result<Option<OpenEntry>, SelectionError> {
         while let Some(start) = self.starts.pop() {
             let holds_cursor = match self.after.as_deref() {
                 None => false,
@@ -264,7 +264,7 @@ impl<'v> SelectionWalk<'v> {
             };
             // The name was resolved before, so a link is something that changed since.
             let path = if start.is_empty() { "." } else { &start };
-            let start = match self.view.resolve("", path, Last::Link) {
+            let start = match self.view.resolve("", path, FollowLinks::No) {
                 Ok(start) => start,
                 Err(ViewError::NotFound | ViewError::Excluded { .. }) => continue,
                 Err(error) => return Err(error.into()),
@@ -324,9 +324,11 @@ impl<'v> SelectionWalk<'v> {
     pub(super) fn stat(&self, item: &Item) -> Result<Stat, Errno> {
         match (&item.seen, self.walk.as_ref().and_then(TreeWalk::dir)) {
             (Some(seen), _) => Ok(seen.stat),
-            (None, Some(_)) if self.view.is_in_overlay(&item.path) => {
-                self.view.resolve("", &item.path, Last::Link).map(|seen| seen.stat).map_err(gone)
-            }
+            (None, Some(_)) if self.view.is_in_overlay(&item.path) => self
+                .view
+                .resolve("", &item.path, FollowLinks::No)
+                .map(|seen| seen.stat)
+                .map_err(gone),
             (None, Some(dir)) => {
                 let name = name_of(item.path.as_bytes());
                 rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
@@ -340,7 +342,7 @@ impl<'v> SelectionWalk<'v> {
         match (item.seen, self.walk.as_ref().and_then(TreeWalk::dir)) {
             (Some(seen), _) => Ok((seen.fd, seen.stat)),
             (None, Some(_)) if self.view.is_in_overlay(&item.path) => {
-                regular(self.view.resolve("", &item.path, Last::Link).map_err(gone)?.fd)
+                regular(self.view.resolve("", &item.path, FollowLinks::No).map_err(gone)?.fd)
             }
             (None, Some(dir)) => {
                 let name = name_of(item.path.as_bytes());

@@ -126,8 +126,8 @@ impl RootIdentity {
 }
 
 /// Prefers the id of the file system to the device number, because a device may get another number when it is mounted
-/// again. Where the id is missing or made of the device number, the time of creation has to do, and without that the
-/// device number.
+/// again. Where the id is missing or made of the device number, the time of creation takes its place, and without a time of
+/// creation the device number.
 fn file_system(device: u64, id: u64, has_birth: bool) -> u64 {
     match id {
         0 if has_birth => 0,

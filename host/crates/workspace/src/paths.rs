@@ -125,7 +125,7 @@ pub(super) fn name_of(path: &[u8]) -> &[u8] {
     path.iter().rposition(|byte| *byte == b'/').map_or(path, |slash| &path[slash + 1..])
 }
 
-/// Globs over repository paths, as people write them in `agent.yaml` and on the command line.
+/// Globs over repository paths, as users write them in `agent.yaml` and on the command line.
 ///
 /// A glob without `/` matches the name at any depth, any other glob the whole path. `*` stops at `/` and `**` does not.
 /// A glob that matches a directory matches everything in it.

@@ -15,7 +15,7 @@ pub use edit_protocol::{SNIFFED as BINARY_PROBE, is_binary};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use super::view::{Kind, Last, Profile, RepoView, ViewError};
+use super::view::{FollowLinks, Kind, Profile, RepoView, ViewError};
 
 /// Maximum number of bytes in one answer.
 pub const MAX_READ: u64 = 8 << 20;
@@ -71,7 +71,7 @@ pub fn read(
     versions: Option<&Versions>,
 ) -> Result<Chunk, ReadError> {
     view.stop().go_on().map_err(ViewError::from)?;
-    let seen = view.resolve("", &want.path, Last::Follow)?;
+    let seen = view.resolve("", &want.path, FollowLinks::Yes)?;
     let path = seen.path;
     if seen.kind != Kind::File {
         return Err(ReadError::NotAFile { path });

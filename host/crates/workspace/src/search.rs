@@ -14,7 +14,7 @@ use rustix::fs::Stat;
 
 use super::listing::{Selection, SelectionError, SelectionWalk, Step};
 use super::reading::{is_binary, read_at};
-use super::view::{Kind, Last, RepoView, StopCheck, ViewError};
+use super::view::{FollowLinks, Kind, RepoView, StopCheck, ViewError};
 
 /// Maximum number of hits in one answer.
 pub const MAX_HITS: usize = 1_000;
@@ -99,7 +99,7 @@ pub fn search(
     // A cursor names a line of a file. The search continues in that file after the line.
     let mut walk = SelectionWalk::new(view, &selection, cursor.as_ref().map(|c| c.path.as_str()))?;
     if let Some(cursor) = cursor.filter(|cursor| cursor.line > 0) {
-        match view.resolve("", &cursor.path, Last::Link) {
+        match view.resolve("", &cursor.path, FollowLinks::No) {
             Ok(seen) if seen.kind == Kind::File && seen.path == cursor.path => {
                 view.record_read(&cursor.path);
                 let text = matcher.read(seen.fd, &seen.stat, &mut searched, &mut hits.truncated);

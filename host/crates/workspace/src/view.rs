@@ -39,12 +39,12 @@ pub enum Profile {
     Tool,
 }
 
-/// Whether a link at the end of a path is followed.
+/// Whether a symbolic link at the end of a path is followed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Last {
-    Follow,
+pub enum FollowLinks {
+    Yes,
     /// The link itself is opened.
-    Link,
+    No,
 }
 
 /// The kinds of entries that a view shows.
@@ -66,23 +66,23 @@ impl Kind {
     }
 }
 
-/// An open handle and the real repository-relative name of what it is; the name of the root is empty. The handle of a
-/// link can only be asked for its metadata.
+/// An open entry of the repository: its handle, and its real path from the root, which is empty for the root itself. The
+/// handle of a link gives only its metadata.
 #[derive(Debug)]
-pub struct Seen {
+pub struct OpenEntry {
     pub fd: OwnedFd,
     pub path: String,
     pub kind: Kind,
     pub stat: Stat,
 }
 
-impl Seen {
-    /// Gives up the content of a file: the handle reads nothing from now on. For a caller that reads the file elsewhere and
+impl OpenEntry {
+    /// Releases the content of a file: the handle reads nothing from now on. For a caller that reads the file elsewhere and
     /// opens it many times, because each handle of a file in an overlay holds a copy of the content.
     ///
     /// # Errors
     ///
-    /// No other handle can be made.
+    /// The process has no free file descriptor.
     pub fn release_content(&mut self) -> std::io::Result<()> {
         self.fd = super::overlay::nameless()?;
         Ok(())
@@ -143,8 +143,8 @@ impl ViewError {
     }
 }
 
-/// Tells long work whether its result is still wanted. Work on a thread of its own cannot be interrupted from outside,
-/// so every loop over names, files or lines asks.
+/// Checks whether the caller still waits for a result. Work on a thread of its own cannot be interrupted from outside, so
+/// every loop over names, files or lines makes this check.
 #[derive(Clone, Default)]
 pub(super) struct StopCheck(Option<Arc<dyn Fn() -> bool + Send + Sync>>);
 
@@ -274,7 +274,7 @@ impl RepoView {
     ///
     /// # Errors
     /// `NotDirectory` for another kind of entry; `Io` when the directory cannot be listed or the reader was stopped.
-    pub fn read_dir(&self, dir: &Seen, after: Option<&DirMark>) -> Result<DirPart, ViewError> {
+    pub fn read_dir(&self, dir: &OpenEntry, after: Option<&DirMark>) -> Result<DirPart, ViewError> {
         if dir.kind != Kind::Directory {
             return Err(ViewError::NotDirectory);
         }
@@ -386,7 +386,12 @@ impl RepoView {
     /// # Errors
     /// `NotFound` for a missing name, `Excluded` for one that is not in view, `NotPermitted` for a path that leads out
     /// of the root, `Invalid`, `TooLong` and `Loop` for one that cannot be resolved.
-    pub fn resolve(&self, base: &str, path: &str, last: Last) -> Result<Seen, ViewError> {
+    pub fn resolve(
+        &self,
+        base: &str,
+        path: &str,
+        follow: FollowLinks,
+    ) -> Result<OpenEntry, ViewError> {
         if path.is_empty() {
             return Err(ViewError::Invalid("an empty path"));
         }
@@ -401,15 +406,15 @@ impl RepoView {
         }
         // `x/` and `x/.` mean the directory x, also behind a link.
         let as_directory = path.ends_with('/') || path.ends_with("/.") || path == ".";
-        let last = if as_directory { Last::Follow } else { last };
-        let seen = self.find(base, path, last)?;
+        let follow = if as_directory { FollowLinks::Yes } else { follow };
+        let seen = self.find(base, path, follow)?;
         if as_directory && seen.kind != Kind::Directory {
             return Err(ViewError::NotDirectory);
         }
         Ok(seen)
     }
 
-    fn find(&self, base: &str, path: &str, last: Last) -> Result<Seen, ViewError> {
+    fn find(&self, base: &str, path: &str, follow: FollowLinks) -> Result<OpenEntry, ViewError> {
         let asked: Vec<&str> = components(base).chain(components(path)).collect();
         if asked.len() > MAX_DEPTH {
             return Err(ViewError::TooLong);
@@ -425,11 +430,11 @@ impl RepoView {
                 return self.judge(opened.map_err(|errno| failed(errno, &name))?, name);
             }
         }
-        self.walk(asked, last)
+        self.walk(asked, follow)
     }
 
     /// Opens one component after the other. Links are expanded here, never by the system.
-    fn walk(&self, asked: Vec<&str>, last: Last) -> Result<Seen, ViewError> {
+    fn walk(&self, asked: Vec<&str>, follow: FollowLinks) -> Result<OpenEntry, ViewError> {
         let mut todo: Vec<String> = asked.into_iter().rev().map(String::from).collect();
         let mut above: Vec<(String, OwnedFd)> = vec![];
         let mut links = 0;
@@ -452,7 +457,7 @@ impl RepoView {
                     let stat = rustix::fs::statat(dir, &*part, AtFlags::SYMLINK_NOFOLLOW)
                         .map_err(|errno| failed(errno, &name))?;
                     match Kind::of(FileType::from_raw_mode(stat.st_mode)) {
-                        Some(Kind::Link) if todo.is_empty() && last == Last::Link => {
+                        Some(Kind::Link) if todo.is_empty() && follow == FollowLinks::No => {
                             return self.judge(open_in(dir, &part, LINK, &name)?, name);
                         }
                         Some(Kind::Link) => {
@@ -487,7 +492,7 @@ impl RepoView {
     }
 
     /// Looks up a real name in the overlay. Returns `None` where the repository itself is to be asked.
-    fn resolve_in_overlay(&self, name: &str) -> Option<Result<Seen, ViewError>> {
+    fn resolve_in_overlay(&self, name: &str) -> Option<Result<OpenEntry, ViewError>> {
         let handle = match self.overlay()?.lookup(name) {
             Lookup::Lower => return None,
             Lookup::Nothing => return Some(Err(ViewError::NotFound)),
@@ -501,18 +506,18 @@ impl RepoView {
             // Each call opens another handle; the inode number has to be the same for one name.
             let mut stat = seen.stat;
             stat.st_ino = inode_of(name);
-            Seen { stat, ..seen }
+            OpenEntry { stat, ..seen }
         }))
     }
 
     /// Checks the open handle itself.
-    fn judge(&self, fd: OwnedFd, path: String) -> Result<Seen, ViewError> {
+    fn judge(&self, fd: OwnedFd, path: String) -> Result<OpenEntry, ViewError> {
         let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(errno, &path))?;
         let Some(kind) = Kind::of(FileType::from_raw_mode(stat.st_mode)) else {
             return Err(not_permitted(&path, NOT_A_FILE));
         };
         self.admit(&path, Some(kind))?;
-        Ok(Seen { fd, path, kind, stat })
+        Ok(OpenEntry { fd, path, kind, stat })
     }
 
     fn admit(&self, path: &str, kind: Option<Kind>) -> Result<(), ViewError> {

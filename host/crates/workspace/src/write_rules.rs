@@ -76,8 +76,8 @@ impl WriteRules {
         Ok(self)
     }
 
-    /// Protects the directories of the user's configuration and cache where they lie in the repository at `root`, or
-    /// would. A home directory may be a repository, and act would obey what a model wrote there.
+    /// Protects the directories of the user's configuration and cache that lie in the repository at `root`, or would lie
+    /// there if they existed. A home directory may be a repository, and act would trust files that a model wrote there.
     #[must_use]
     pub fn protecting(mut self, root: &Path, directories: &[PathBuf]) -> Self {
         let names = directories.iter().flat_map(|directory| names_in_repository(root, directory));

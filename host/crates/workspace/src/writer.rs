@@ -337,7 +337,7 @@ impl RepoWriter {
         self
     }
 
-    /// Returns what the task's tools may read: the same root, with secrets where the user allowed a path.
+    /// Returns the view of the task's tools: the same root, with the secrets whose paths the user allowed.
     pub fn view(&self) -> &RepoView {
         &self.view
     }
@@ -461,7 +461,7 @@ impl RepoWriter {
         Ok(path)
     }
 
-    /// Returns what the next verification will see. The rules are read again on each call of the writer.
+    /// Returns the files that the next verification will see. The rules are read again on each call of the writer.
     pub(super) fn scope(&self) -> VerificationScope<'_> {
         VerificationScope::now(&self.root, self.rules.include())
     }
@@ -706,7 +706,7 @@ fn set_changed(
     changed.entry(path.to_owned()).or_insert_with(fresh).sha256_now = now;
 }
 
-/// The content of a file, to be shown to people and never to be written.
+/// The content of a file, which is shown to the user and never written.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Content {
     /// The file does not exist.

@@ -75,7 +75,7 @@ fn kind(word: String) -> Kind {
     if word == "scout" { Kind::Scout } else { Kind::Tool }
 }
 
-/// What was made, and what to do with it.
+/// The document of `act components new --json`: the files of the new project and the next commands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Begun {
@@ -83,7 +83,7 @@ struct Begun {
     kind: Kind,
     lang: String,
     files: Vec<String>,
-    /// In that directory, in this order: build, pack, test, approve.
+    /// Commands to run in that directory, in this order: build, pack, test, approve.
     commands: Vec<String>,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::answer;
 use crate::cli::block_on;
-use crate::conformance::{self, Conformance, Options, Verdict};
+use crate::conformance::{self, CheckResult, Conformance, Options};
 use crate::output::{Line, Output, Tone};
 use act_component::registry::read_component_file;
 use act_core::Failure;
@@ -115,9 +115,9 @@ fn lines(found: &Conformance) -> Vec<Line> {
         .iter()
         .map(|check| {
             let (tone, word) = match check.verdict {
-                Verdict::Pass => (Tone::Good, "pass"),
-                Verdict::Fail => (Tone::Bad, "FAIL"),
-                Verdict::Skipped => (Tone::Faint, "skip"),
+                CheckResult::Pass => (Tone::Good, "pass"),
+                CheckResult::Fail => (Tone::Bad, "FAIL"),
+                CheckResult::Skipped => (Tone::Faint, "skip"),
             };
             let reason = check.reason.as_ref().map(|reason| format!(": {reason}"));
             Line::of(tone, word)
@@ -127,12 +127,12 @@ fn lines(found: &Conformance) -> Vec<Line> {
     let count = |verdict| found.checks.iter().filter(|check| check.verdict == verdict).count();
     let (tone, word) =
         if found.conforms { (Tone::Good, "Conforms") } else { (Tone::Bad, "Does not conform") };
-    let failed = match count(Verdict::Fail) {
+    let failed = match count(CheckResult::Fail) {
         0 => String::new(),
         failed => format!(", {failed} failed"),
     };
     let text =
-        format!(": {} of {} checks passed{failed}", count(Verdict::Pass), found.checks.len());
+        format!(": {} of {} checks passed{failed}", count(CheckResult::Pass), found.checks.len());
     lines.push(Line::of(tone, word).and(Tone::Plain, text));
     let how = if found.compiled { "compiled and loaded" } else { "loaded" };
     lines.push(Line::of(

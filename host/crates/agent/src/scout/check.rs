@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::ReportCheck;
 use act_reports::facts_b::Location;
 use act_reports::{FactsA, FactsB, ReportA, ReportB};
-use act_workspace::{Kind, Last, RepoView, Slice, files, read};
+use act_workspace::{FollowLinks, Kind, RepoView, Slice, files, read};
 
 /// Bytes of a file that are searched for line ends. A range of lines behind them counts as missing.
 const MAX_FILE: u64 = 64 << 20;
@@ -175,7 +175,8 @@ impl Files {
     }
 
     fn look(&mut self, path: &str) -> bool {
-        let seen = self.spend(LOOK).and_then(|()| self.view.resolve("", path, Last::Follow).ok());
+        let seen =
+            self.spend(LOOK).and_then(|()| self.view.resolve("", path, FollowLinks::Yes).ok());
         seen.is_some_and(|seen| seen.kind == Kind::File)
     }
 
@@ -199,7 +200,8 @@ impl InView for Files {
 
     /// Listings show links and directories as well, so the Scout gets the reason why they do not count.
     fn why_not(&mut self, path: &str) -> &'static str {
-        let seen = self.spend(LOOK).and_then(|()| self.view.resolve("", path, Last::Link).ok());
+        let seen =
+            self.spend(LOOK).and_then(|()| self.view.resolve("", path, FollowLinks::No).ok());
         match seen.map(|seen| seen.kind) {
             Some(Kind::Link) => "is a link that leads to no file in view",
             Some(Kind::Directory) => "is a directory, and only files can be named",

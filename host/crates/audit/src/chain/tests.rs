@@ -30,7 +30,7 @@ fn anybody_can_compute_the_hash_of_a_line() {
 #[test]
 fn a_line_that_is_read_is_the_record_that_was_written() {
     let (record, line) = sealed("a\u{1b}\"\\ä");
-    assert_eq!(judge(&line), Item::Record(Box::new(record)));
+    assert_eq!(parse_line(&line), LogLine::Record(Box::new(record)));
 }
 
 // AUDIT-8
@@ -39,8 +39,8 @@ fn what_a_stopped_writer_leaves_is_told_from_what_was_changed() {
     let (_, line) = sealed("src/a.rs");
     for cut in 0..line.len() {
         assert_eq!(
-            judge(&line[..cut]),
-            Item::Torn(line[..cut].to_vec()),
+            parse_line(&line[..cut]),
+            LogLine::Torn(line[..cut].to_vec()),
             "{cut} of {}",
             line.len()
         );
@@ -54,12 +54,12 @@ proptest! {
         let (_, mut line) = sealed("src/a.rs");
         let at = at.index(line.len());
         line[at] ^= flip;
-        prop_assert!(!matches!(judge(&line), Item::Record(_)), "{}", String::from_utf8_lossy(&line));
+        prop_assert!(!matches!(parse_line(&line), LogLine::Record(_)), "{}", String::from_utf8_lossy(&line));
     }
 
     #[test]
     fn nothing_read_from_a_file_makes_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-        prop_assert!(!matches!(judge(&bytes), Item::Record(_)));
+        prop_assert!(!matches!(parse_line(&bytes), LogLine::Record(_)));
     }
 }
 

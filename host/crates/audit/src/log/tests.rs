@@ -4,7 +4,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use rustix::fs::Mode;
 
 use super::super::testing::{TempLog, edit};
-use super::super::{AuditError, Decision, History, ManifestFacts, Verifier};
+use super::super::{AuditError, Decision, History, LogVerifier, ManifestFacts};
 use super::*;
 
 fn code(place: &TempLog) -> &'static str {
@@ -318,7 +318,7 @@ fn beside_a_gap_a_run_is_unknown_until_that_is_accepted_and_without_one_it_is_wr
     let place = TempLog::filled(5);
     let runs = |all: &[(&str, &str)]| {
         let all = all.iter().map(|(run, head)| ((*run).to_owned(), manifest(head, "aa")));
-        Verifier::new(place.keeper.head().unwrap(), all.collect(), None)
+        LogVerifier::new(place.keeper.head().unwrap(), all.collect(), None)
     };
     let lines = place.lines();
     place.write_lines(&[lines.clone(), vec!["{}".to_owned()]].concat());
@@ -338,7 +338,7 @@ fn beside_a_gap_a_run_is_unknown_until_that_is_accepted_and_without_one_it_is_wr
         assert!(!found.ok && found.history == History::Missing, "{found:?}");
     }
     let head = [("run_a".to_owned(), manifest(&head, "bb"))];
-    let changed = Verifier::new(place.keeper.head().unwrap(), head.into(), None);
+    let changed = LogVerifier::new(place.keeper.head().unwrap(), head.into(), None);
     assert!(!place.verify_with(changed).ok, "the rest of it is another one");
     // A manifest that names no head cannot be compared. It is reported, and never as agreeing.
     let silent = place.verify_with(runs(&[("run_c", "")]));
@@ -360,7 +360,7 @@ fn what_was_set_aside_stays_a_part_of_the_history() {
     let asked = place.dir.path().join("audit.1.jsonl");
     let old = fs::read_to_string(&asked).unwrap();
     let hash = old.lines().nth(2).unwrap().rsplit('"').nth(1).unwrap().to_owned();
-    let verifier = Verifier::new(place.keeper.head().unwrap(), Default::default(), Some(hash));
+    let verifier = LogVerifier::new(place.keeper.head().unwrap(), Default::default(), Some(hash));
     assert_eq!(place.verify_with(verifier).asked_seq, Some(3));
     // And is as it was.
     fs::write(&asked, old.replacen("src/1.rs", "src/2.rs", 1)).unwrap();
@@ -396,7 +396,7 @@ fn what_is_accepted_of_a_log_is_no_excuse_for_a_manifest_that_disagrees_with_the
     place.audit().restart().unwrap();
     let runs = |head: &str| {
         let runs = [("run_a".to_owned(), manifest(head, "aa"))];
-        Verifier::new(place.keeper.head().unwrap(), runs.into(), None)
+        LogVerifier::new(place.keeper.head().unwrap(), runs.into(), None)
     };
     place.accept(&place.verify_with(runs(&ended.hash)));
     let found = place.verify_with(runs(&ended.hash));

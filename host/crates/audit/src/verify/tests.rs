@@ -104,22 +104,22 @@ fn without_a_store_the_manifests_still_disagree() {
     let finished = Entry::new(Event::GateFinished).object("run_a").digest("manifest", Some("aa"));
     let head = audit.append(finished).unwrap();
     audit.append(edit("after")).unwrap();
-    let found = place.verify_with(Verifier::new(None, runs(&head.hash), None));
+    let found = place.verify_with(LogVerifier::new(None, runs(&head.hash), None));
     assert!(found.ok && found.runs_compared == 1, "{found:?}");
-    let other = place.verify_with(Verifier::new(None, runs_of(&head.hash, "bb"), None));
+    let other = place.verify_with(LogVerifier::new(None, runs_of(&head.hash, "bb"), None));
     let bad = other.bad.unwrap();
     assert!(bad.seq == 3 && bad.why.contains("is not what was written"), "{bad:?}");
 
     let lines = place.lines();
     place.write_lines(&lines[..2]);
-    let cut = place.verify_with(Verifier::new(None, runs(&head.hash), None));
+    let cut = place.verify_with(LogVerifier::new(None, runs(&head.hash), None));
     assert_eq!(cut.bad.unwrap().seq, 3);
 
     place.write_lines(&lines);
     let mut records = place.records();
     records[0].object = Some("innocent".into());
     place.write_lines(&sealed_again(&records));
-    let anew = place.verify_with(Verifier::new(None, runs(&head.hash), None));
+    let anew = place.verify_with(LogVerifier::new(None, runs(&head.hash), None));
     let bad = anew.bad.unwrap();
     assert!(bad.seq == 3 && bad.why.contains("run_a"), "{bad:?}");
 }
@@ -132,7 +132,7 @@ fn only_that_end_of_a_run_counts_which_the_store_heard_of() {
     let verify = |stored: Option<&str>| {
         let (head, stored) = (Some(end.hash.clone()), stored.map(str::to_owned));
         let manifest = ManifestFacts { head, sha256: "aa".to_owned(), stored };
-        place.verify_with(Verifier::new(None, [("run_a".to_owned(), manifest)].into(), None))
+        place.verify_with(LogVerifier::new(None, [("run_a".to_owned(), manifest)].into(), None))
     };
     assert!(verify(Some(&end.hash)).ok);
     assert!(verify(None).ok, "of an earlier version");
@@ -144,9 +144,9 @@ fn only_that_end_of_a_run_counts_which_the_store_heard_of() {
 fn a_hash_that_was_noted_down_is_looked_for() {
     let place = TempLog::filled(4);
     let hash = place.records()[1].hash.clone();
-    let found = place.verify_with(Verifier::new(None, BTreeMap::new(), Some(hash)));
+    let found = place.verify_with(LogVerifier::new(None, BTreeMap::new(), Some(hash)));
     assert!(found.ok && found.asked_seq == Some(2), "{found:?}");
-    let found = place.verify_with(Verifier::new(None, BTreeMap::new(), Some("0".repeat(64))));
+    let found = place.verify_with(LogVerifier::new(None, BTreeMap::new(), Some("0".repeat(64))));
     assert!(!found.ok && found.bad.is_none(), "{found:?}");
 }
 

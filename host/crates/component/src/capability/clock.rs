@@ -18,15 +18,15 @@ use crate::meter::Count;
 /// Step of the coarse monotonic clock, in nanoseconds: 10 ms is too coarse to time a single operation.
 const STEP: u64 = 10_000_000;
 
-/// How finely time is told, from nothing to everything.
+/// The resolution of the clocks, from the lowest to the highest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// Stands still.
+    /// The clocks do not advance.
     #[default]
     Constant,
-    /// Whole seconds, and steps of 10 ms.
+    /// The wall clock shows whole seconds, and the monotonic clock advances in steps of 10 ms.
     Coarse,
     Precise,
 }

@@ -17,7 +17,7 @@ use act_core::secret::Secrets;
 const MAX_NAME: usize = 128;
 
 value!(
-    /// Of an environment variable that may be granted.
+    /// Name of an environment variable that may be granted.
     EnvName,
     is_env_name
 );

@@ -34,7 +34,7 @@ value!(
     is_origin
 );
 value!(
-    /// Of a request, in capitals.
+    /// Method of a request, in capital letters.
     Method,
     is_method
 );
@@ -85,7 +85,7 @@ bounds! {
         /// Requests of one call.
         #[serde(default = "default_requests", deserialize_with = "at_most::<100_000, _, _>")]
         requests: u32 = 100;
-        /// Requests that are under way together. Others wait.
+        /// Requests that may be under way at the same time. Others wait.
         #[serde(default = "default_at_once", deserialize_with = "at_most::<32, _, _>")]
         at_once: u32 = 8;
         /// Bytes of all requests and responses of one call: addresses, headers and bodies.
@@ -188,7 +188,7 @@ pub(crate) struct HttpMeters {
 
 /// The direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Direction {
     Out,
     In,
 }
@@ -214,12 +214,12 @@ impl Metered for HttpMeters {
 impl HttpMeters {
     /// Takes bytes in one direction, if that many are left.
     #[must_use]
-    pub(crate) fn take(&self, way: Way, bytes: u64) -> bool {
+    pub(crate) fn take(&self, direction: Direction, bytes: u64) -> bool {
         let enough = self.bytes.take(bytes);
         if enough {
-            match way {
-                Way::Out => self.sent.add(bytes),
-                Way::In => self.received.add(bytes),
+            match direction {
+                Direction::Out => self.sent.add(bytes),
+                Direction::In => self.received.add(bytes),
             }
         }
         enough
@@ -250,7 +250,7 @@ pub(crate) fn header_bytes(headers: &HeaderMap) -> u64 {
     headers.iter().map(|(name, value)| (name.as_str().len() + value.len()) as u64).sum()
 }
 
-type Sent = Result<(Response<WasiBody>, Done), Error>;
+type SendResult = Result<(Response<WasiBody>, Done), Error>;
 type Done = Box<dyn Future<Output = Result<(), Error>> + Send>;
 
 impl WasiHttpView for State {
@@ -265,7 +265,7 @@ impl WasiHttpHooks for CallContext {
         request: Request<WasiBody>,
         _options: Option<RequestOptions>,
         _processed: Done,
-    ) -> Box<dyn Future<Output = Sent> + Send> {
+    ) -> Box<dyn Future<Output = SendResult> + Send> {
         let (http, origin) = match self.allowed(&request) {
             Ok(allowed) => allowed,
             Err(object) => {
@@ -368,14 +368,14 @@ async fn whole(
     let (mut parts, mut body) = request.into_parts();
     let address = parts.uri.path_and_query().map_or(0, |path| path.as_str().len());
     let head = (parts.method.as_str().len() + address) as u64 + header_bytes(&parts.headers);
-    if !left.take(Way::Out, head) {
+    if !left.take(Direction::Out, head) {
         return Err(Unsent::TooLarge(head));
     }
     let mut bytes = BytesMut::new();
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame.map_err(Unsent::Broken)?.into_data() else { continue };
         let size = (bytes.len() + data.len()) as u64;
-        if size > most || !left.take(Way::Out, data.len() as u64) {
+        if size > most || !left.take(Direction::Out, data.len() as u64) {
             return Err(Unsent::TooLarge(size));
         }
         bytes.extend_from_slice(&data);

@@ -27,11 +27,11 @@ use act_model::{Ask, Conversation, Model, ModelError, ModelErrorKind};
 const LONGEST_REPLY: u32 = 128 << 10;
 
 bounds! {
-    /// Talking to the configured model. The defaults are enough for the longest question to a built-in Scout.
+    /// Conversations with the configured model. The defaults are enough for the longest question to a built-in Scout.
     pub struct Llm, ceiling LlmCeiling {
         #[serde(deserialize_with = "at_most::<10_000, _, _>")]
         calls: u32 = 32;
-        /// Input and output together.
+        /// Tokens of one call, input and output together.
         #[serde(deserialize_with = "at_most::<1_000_000_000, _, _>")]
         tokens: u64 = 1_000_000;
     }

@@ -30,7 +30,7 @@ pub use random::Random;
 pub use repo_read::{RepoPart, RepoRead};
 
 pub(crate) use clock::GrantedClock;
-pub(crate) use http::{HttpMeters, Way, header_bytes};
+pub(crate) use http::{Direction, HttpMeters, header_bytes};
 pub(crate) use llm::{ModelRequest, ModelSession};
 pub(crate) use repo_read::{ReadAccess, version};
 
@@ -235,8 +235,8 @@ impl Ceiling {
         left
     }
 
-    /// Adds what was taken away since: `held` is what an approval holds, and `given` what it was given. If `given` is
-    /// not known any more, all that the approval holds counts as an upper limit.
+    /// Adds the permissions that the user removed since the approval. `held` is the grant that the approval has now, and `given`
+    /// the one that it had at first. If `given` is not known any more, everything in `held` counts as an upper limit.
     #[must_use]
     pub fn with_removed(mut self, held: &Grant, given: Option<&Grant>) -> Self {
         self.withheld.extend(held.withheld.iter().cloned());
@@ -376,28 +376,28 @@ macro_rules! capabilities {
             }
         }
 
-        /// Upper limits for grants. What is not named is not limited.
+        /// Upper limits for grants. Capabilities and numbers that are not named have no limit.
         ///
-        /// The administrator's `policy.toml` is one, and so is what the user took away from the name of a component.
-        /// The latter is stored beside the grants because grants belong to certain bytes: a version that does not
-        /// need a capability holds nothing of it that could still be limited when the next version needs it again.
+        /// The administrator's `policy.toml` is a ceiling, and so are the permissions that the user removed from the name of a
+        /// component. The latter are stored beside the grants because a grant belongs to certain bytes: a version that does
+        /// not need a capability has no grant for it, and the limit has to be known when the next version needs it again.
         #[derive(Debug, Clone, Default, PartialEq, Deserialize)]
         #[serde(deny_unknown_fields, default)]
         pub struct Ceiling {
-            /// Names of capabilities that are not given at all.
+            /// Names of capabilities that are not granted at all.
             pub withheld: BTreeSet<String>,
             $( $(#[serde($note)])? #[serde(rename = $name)] $module: <$module::Rules as Rules>::Ceiling, )*
             limits: LimitsCeiling,
         }
 
         impl Ceiling {
-            /// Lowers a grant to the limits. What is withheld stays; the caller closes it.
+            /// Lowers a grant to the limits. Withheld capabilities stay in the grant; the caller removes them.
             pub(crate) fn lower(&self, grant: &mut Grant) {
                 $( self.$module.lower(&mut grant.$module); )*
                 self.limits.lower(&mut grant.limits);
             }
 
-            /// The limits as a grant that holds what is limited and nothing else.
+            /// Returns the limits as a grant that holds only the limited capabilities.
             pub fn bounds(&self) -> Grant {
                 let mut bounds = Grant::default();
                 $( if !is_default(&self.$module) {
@@ -410,7 +410,7 @@ macro_rules! capabilities {
                 bounds
             }
 
-            /// Takes over from `both` each part of which less is held than was given.
+            /// Copies from `both` each part of which `held` allows less than `given`.
             fn take_over_lower(&mut self, both: &Grant, held: &Grant, given: Option<&Grant>) {
                 $( if !is_default(&held.$module) && is_less(held, given, |grant| &grant.$module) {
                     self.$module = Limiting::of(&both.$module);

@@ -19,7 +19,7 @@ use crate::meter::Count;
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Random {
-    /// The same in every run.
+    /// The numbers are the same in every run.
     #[default]
     Seeded,
     Secure,

@@ -296,7 +296,7 @@ mod tests {
     use super::*;
     use crate::capability::RepoRead;
     use act_audit::{
-        Audit, AuditReader, CheckpointError, CheckpointStore, Entry, Event, Head, Item, NAME,
+        Audit, AuditReader, CheckpointError, CheckpointStore, Entry, Event, Head, LogLine, NAME,
         Record, Restart, Subject,
     };
     use act_workspace::{LeftState, NotRolledBack, WriteRules};
@@ -341,8 +341,8 @@ mod tests {
         let dir = act_fs::Dir::open(state).unwrap();
         let mut reader = AuditReader::open(&dir, state).unwrap();
         let mut records = vec![];
-        while let Some(item) = reader.next_item().unwrap() {
-            let Item::Record(record) = item else { panic!() };
+        while let Some(item) = reader.next_line().unwrap() {
+            let LogLine::Record(record) = item else { panic!() };
             records.push(*record);
         }
         records

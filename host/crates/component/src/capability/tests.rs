@@ -121,7 +121,7 @@ fn a_version_that_needs_less_does_not_give_anything_back() {
     assert!(read.covers("src/a") && !read.covers("docs") && !read.covers("a"));
     assert!(again.llm.is_none() && !again.has(Capability::Clock));
     assert_eq!(again.withheld, ["clock".to_owned(), "llm".to_owned()].into());
-    // As it stands in the file.
+    // The number as it is written in the file.
     let text = toml::to_string(&last).unwrap();
     assert_eq!(toml::from_str::<Ceiling>(&text).unwrap(), last);
 }

@@ -10,8 +10,8 @@ use wasmtime_wasi::p2::bindings::filesystem::types::{
 use wasmtime_wasi::p2::{DynInputStream, DynOutputStream, FsError, FsResult};
 
 use super::streams::{BytesUsedUp, Listing, ReaderError, Writer};
-use super::{Files, Handle, Open, descriptor_stat, follow, metadata_hash, type_of};
-use act_workspace::{Kind, Last, Seen};
+use super::{Files, Handle, OpenFile, descriptor_stat, follow, metadata_hash, type_of};
+use act_workspace::{FollowLinks, Kind, OpenEntry};
 
 impl HostDescriptor for Files<'_> {
     fn read_via_stream(
@@ -64,7 +64,7 @@ impl HostDescriptor for Files<'_> {
             let new = self.new_name(&handle, &path, Kind::File)?;
             let created = self.scratch()?.create_file(&new);
             self.check_room(created, &new)?;
-            let seen = self.resolve("", &new, Last::Link)?.ok_or(ErrorCode::NoEntry)?;
+            let seen = self.resolve("", &new, FollowLinks::No)?.ok_or(ErrorCode::NoEntry)?;
             return self.push(seen, true);
         };
         match seen.kind {
@@ -80,7 +80,7 @@ impl HostDescriptor for Files<'_> {
                     let emptied = scratch.set_size(&seen.path, 0);
                     self.check_room(emptied, &seen.path)?;
                 }
-                seen = self.resolve("", &seen.path, Last::Link)?.ok_or(ErrorCode::NoEntry)?;
+                seen = self.resolve("", &seen.path, FollowLinks::No)?.ok_or(ErrorCode::NoEntry)?;
             }
             Kind::File | Kind::Directory => {}
         }
@@ -88,7 +88,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn stat(&mut self, handle: Handle) -> FsResult<DescriptorStat> {
-        let Open { seen, in_scratch, .. } = self.get(&handle)?;
+        let OpenFile { seen, in_scratch, .. } = self.get(&handle)?;
         let stat = match in_scratch {
             true => seen.stat,
             false => rustix::fs::fstat(&seen.fd).map_err(|_| ErrorCode::Io)?,
@@ -123,7 +123,8 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn is_same_object(&mut self, a: Handle, b: Handle) -> wasmtime::Result<bool> {
-        let open = |handle: &Handle| self.table.get(&Resource::<Open>::new_borrow(handle.rep()));
+        let open =
+            |handle: &Handle| self.table.get(&Resource::<OpenFile>::new_borrow(handle.rep()));
         let (a, b) = (&open(&a)?.seen, &open(&b)?.seen);
         // A file that was copied up has another inode than before, but the same path.
         let is_same_inode = (a.stat.st_dev, a.stat.st_ino) == (b.stat.st_dev, b.stat.st_ino);
@@ -131,7 +132,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn readlink_at(&mut self, handle: Handle, path: String) -> FsResult<String> {
-        let seen = self.find(&handle, &path, Last::Link)?;
+        let seen = self.find(&handle, &path, FollowLinks::No)?;
         if seen.kind != Kind::Link {
             return Err(ErrorCode::Invalid.into());
         }
@@ -174,7 +175,7 @@ impl HostDescriptor for Files<'_> {
     }
 
     fn drop(&mut self, handle: Handle) -> wasmtime::Result<()> {
-        self.table.delete(Resource::<Open>::new_own(handle.rep()))?;
+        self.table.delete(Resource::<OpenFile>::new_own(handle.rep()))?;
         Ok(())
     }
 
@@ -310,7 +311,7 @@ impl Files<'_> {
         if self.call.scratch.is_none() {
             return self.refuse_write(handle, "");
         }
-        let Open { seen, is_writable, .. } = self.get(handle)?;
+        let OpenFile { seen, is_writable, .. } = self.get(handle)?;
         if seen.kind != Kind::File {
             return Err(ErrorCode::IsDirectory.into());
         }
@@ -319,13 +320,13 @@ impl Files<'_> {
         }
         let (path, scratch) = (seen.path.clone(), self.scratch()?);
         if scratch.changed_file_size(&path).is_none() {
-            // The file was removed after it was opened, so no change can be made of what is written.
+            // The file was removed after it was opened, so the written bytes cannot become a change of a file.
             return Err(ErrorCode::NoEntry.into());
         }
         Ok(Writer { scratch, path, offset })
     }
 
-    fn is_empty(&self, directory: &Seen) -> FsResult<bool> {
+    fn is_empty(&self, directory: &OpenEntry) -> FsResult<bool> {
         let view = &self.access()?.view;
         let mut after = None;
         loop {

@@ -26,7 +26,9 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 
 use crate::call::{CallContext, State};
 use crate::capability::{Capability, ReadAccess};
-use act_workspace::{Kind, Last, Overlay, OverlayFull, Profile, Seen, Slice, ViewError};
+use act_workspace::{
+    FollowLinks, Kind, OpenEntry, Overlay, OverlayFull, Profile, Slice, ViewError,
+};
 use streams::{BytesUsedUp, Reader};
 
 /// The directory at which a component finds the repository.
@@ -42,8 +44,8 @@ const MAX_PARTS: usize = 128;
 
 /// An open file or directory. The resources of the generated bindings are indices into the table of the store, so this
 /// type takes the place of the library's.
-struct Open {
-    seen: Arc<Seen>,
+struct OpenFile {
+    seen: Arc<OpenEntry>,
     /// The file was in the scratch copy when it was opened. It is read there, and `seen` has no content.
     in_scratch: bool,
     is_writable: bool,
@@ -68,8 +70,8 @@ pub(super) fn of(state: &mut State) -> Files<'_> {
 type Handle = Resource<Descriptor>;
 
 impl Files<'_> {
-    fn get(&self, handle: &Handle) -> FsResult<&Open> {
-        self.table.get(&Resource::<Open>::new_borrow(handle.rep())).map_err(FsError::trap)
+    fn get(&self, handle: &Handle) -> FsResult<&OpenFile> {
+        self.table.get(&Resource::<OpenFile>::new_borrow(handle.rep())).map_err(FsError::trap)
     }
 
     fn access(&self) -> FsResult<&ReadAccess> {
@@ -81,22 +83,32 @@ impl Files<'_> {
     }
 
     /// Resolves a path below an open directory.
-    fn find(&mut self, handle: &Handle, path: &str, last: Last) -> FsResult<Seen> {
-        Ok(self.find_if_any(handle, path, last)?.ok_or(ErrorCode::NoEntry)?)
+    fn find(&mut self, handle: &Handle, path: &str, follow: FollowLinks) -> FsResult<OpenEntry> {
+        Ok(self.find_if_any(handle, path, follow)?.ok_or(ErrorCode::NoEntry)?)
     }
 
     /// Resolves a path below an open directory; `None` if it has no entry.
-    fn find_if_any(&mut self, handle: &Handle, path: &str, last: Last) -> FsResult<Option<Seen>> {
+    fn find_if_any(
+        &mut self,
+        handle: &Handle,
+        path: &str,
+        follow: FollowLinks,
+    ) -> FsResult<Option<OpenEntry>> {
         let directory = Arc::clone(&self.get(handle)?.seen);
         if directory.kind != Kind::Directory {
             return Err(ErrorCode::NotDirectory.into());
         }
-        self.resolve(&directory.path, path, last)
+        self.resolve(&directory.path, path, follow)
     }
 
     /// Resolves a path. An excluded path looks as if it had no entry, and the attempt is recorded as a denial.
-    fn resolve(&mut self, base: &str, path: &str, last: Last) -> FsResult<Option<Seen>> {
-        let error = match self.access()?.view.resolve(base, path, last) {
+    fn resolve(
+        &mut self,
+        base: &str,
+        path: &str,
+        follow: FollowLinks,
+    ) -> FsResult<Option<OpenEntry>> {
+        let error = match self.access()?.view.resolve(base, path, follow) {
             Ok(seen) => return Ok(Some(seen)),
             Err(ViewError::NotFound) => return Ok(None),
             Err(error) => error,
@@ -112,7 +124,7 @@ impl Files<'_> {
     }
 
     /// Gives the component a handle. A Scout gets none for a file that is binary by content.
-    fn push(&mut self, mut seen: Seen, is_writable: bool) -> FsResult<Handle> {
+    fn push(&mut self, mut seen: OpenEntry, is_writable: bool) -> FsResult<Handle> {
         if seen.kind == Kind::File && self.access()?.view.profile() == Profile::Scout {
             let mut head = [0; act_workspace::BINARY_PROBE];
             let count = rustix::io::pread(&seen.fd, &mut head, 0).map_err(|_| ErrorCode::Io)?;
@@ -128,13 +140,13 @@ impl Files<'_> {
             seen.release_content().map_err(|_| ErrorCode::Io)?;
         }
         self.call.meters.repo_read.opened.add(1);
-        let open = Open { seen: Arc::new(seen), in_scratch, is_writable };
+        let open = OpenFile { seen: Arc::new(seen), in_scratch, is_writable };
         let pushed = self.table.push(open).map_err(FsError::trap)?;
         Ok(Resource::new_own(pushed.rep()))
     }
 
     fn reader(&self, handle: &Handle, offset: u64) -> FsResult<Reader> {
-        let Open { seen: file, in_scratch, .. } = self.get(handle)?;
+        let OpenFile { seen: file, in_scratch, .. } = self.get(handle)?;
         let (file, in_scratch) = (Arc::clone(file), *in_scratch);
         if file.kind != Kind::File {
             return Err(ErrorCode::IsDirectory.into());
@@ -151,13 +163,13 @@ impl Files<'_> {
         Err(ErrorCode::NotPermitted.into())
     }
 
-    /// Finds an entry that is about to be changed. The root is never changed, and neither is a link: what it leads to
-    /// has a name of its own.
-    fn find_to_change(&mut self, handle: &Handle, path: &str) -> FsResult<Option<Seen>> {
+    /// Finds an entry that is about to be changed. The root is never changed, and neither is a link, because its target has a
+    /// name of its own.
+    fn find_to_change(&mut self, handle: &Handle, path: &str) -> FsResult<Option<OpenEntry>> {
         if self.call.scratch.is_none() {
             return self.refuse_write(handle, path);
         }
-        let seen = self.find_if_any(handle, path, Last::Link)?;
+        let seen = self.find_if_any(handle, path, FollowLinks::No)?;
         match &seen {
             Some(seen) if seen.path.is_empty() => Err(ErrorCode::NotPermitted.into()),
             Some(seen) if seen.kind == Kind::Link => {
@@ -174,7 +186,7 @@ impl Files<'_> {
         if matches!(name, "" | "." | "..") {
             return Err(ErrorCode::NoEntry.into());
         }
-        let parent = self.find(handle, dir, Last::Follow)?;
+        let parent = self.find(handle, dir, FollowLinks::Yes)?;
         if parent.kind != Kind::Directory {
             return Err(ErrorCode::NotDirectory.into());
         }
@@ -182,7 +194,7 @@ impl Files<'_> {
         if name.len() > MAX_NAME || new.len() > MAX_PATH || new.split('/').count() > MAX_PARTS {
             return Err(ErrorCode::NameTooLong.into());
         }
-        if self.resolve("", &new, Last::Link)?.is_some() {
+        if self.resolve("", &new, FollowLinks::No)?.is_some() {
             // A link that leads to no entry.
             return Err(ErrorCode::Loop.into());
         }
@@ -194,7 +206,7 @@ impl Files<'_> {
     }
 
     /// Copies a file up into the scratch copy unless it is there. Reading it counts like any other reading.
-    fn copy_up(&mut self, file: &Seen) -> FsResult<Overlay> {
+    fn copy_up(&mut self, file: &OpenEntry) -> FsResult<Overlay> {
         let scratch = self.scratch()?;
         if scratch.changed_file_size(&file.path).is_some() {
             return Ok(scratch);
@@ -238,13 +250,13 @@ impl preopens::Host for Files<'_> {
         if self.call.read.is_none() {
             return Ok(vec![]);
         }
-        let root = self.resolve("", ".", Last::Follow).and_then(|root| match root {
+        let root = self.resolve("", ".", FollowLinks::Yes).and_then(|root| match root {
             Some(root) => self.push(root, false),
             None => Err(ErrorCode::NoEntry.into()),
         });
         match root {
             Ok(handle) => Ok(vec![(handle, MOUNT.to_owned())]),
-            // A root that cannot be opened any more has nothing to show.
+            // A root that cannot be opened any more has no entries.
             Err(error) => error.downcast().map(|_| vec![]),
         }
     }
@@ -280,8 +292,8 @@ fn join(base: &str, path: &str) -> String {
     }
 }
 
-fn follow(flags: PathFlags) -> Last {
-    if flags.contains(PathFlags::SYMLINK_FOLLOW) { Last::Follow } else { Last::Link }
+fn follow(flags: PathFlags) -> FollowLinks {
+    if flags.contains(PathFlags::SYMLINK_FOLLOW) { FollowLinks::Yes } else { FollowLinks::No }
 }
 
 fn error_code(error: &ViewError) -> ErrorCode {

@@ -16,7 +16,7 @@ use wasmtime_wasi::p2::{
 use super::{Files, error_code, type_of};
 use crate::call::CallContext;
 use crate::capability::Meters;
-use act_workspace::{DirMark, Overlay, Seen};
+use act_workspace::{DirMark, OpenEntry, Overlay};
 
 /// Most bytes of one read or one write.
 pub(super) const MAX_PIECE: usize = 1 << 20;
@@ -25,7 +25,7 @@ const NAME_COST: u64 = 64;
 
 /// Reads one file from an offset on.
 pub(super) struct Reader {
-    pub(super) file: Arc<Seen>,
+    pub(super) file: Arc<OpenEntry>,
     /// The file has no content but the one in the scratch copy.
     pub(super) in_scratch: bool,
     /// The scratch copy, in which another handle may change the file at any time.
@@ -142,7 +142,7 @@ impl OutputStream for Writer {
 /// An open listing of a directory: some of its names, and where the next ones begin. Names are held in the host,
 /// whether the component reads them or not, so the meter counts them until the listing is closed.
 pub(super) struct Listing {
-    dir: Arc<Seen>,
+    dir: Arc<OpenEntry>,
     names: std::vec::IntoIter<DirectoryEntry>,
     after: Option<DirMark>,
     /// The amount that the names take from the meter of listings.
@@ -151,7 +151,7 @@ pub(super) struct Listing {
 
 impl Listing {
     /// Opens a listing with the first names of a directory.
-    pub(super) fn open(dir: Arc<Seen>, call: &CallContext) -> FsResult<Self> {
+    pub(super) fn open(dir: Arc<OpenEntry>, call: &CallContext) -> FsResult<Self> {
         let mut listing = Self { dir, names: vec![].into_iter(), after: None, cost: 0 };
         listing.fill(call)?;
         Ok(listing)

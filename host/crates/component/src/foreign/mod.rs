@@ -113,7 +113,7 @@ impl Int {
         }
     }
 
-    /// Whether some values are larger than a double holds exactly, so that readers of JSON disagree on them.
+    /// Returns whether some values are larger than a double holds exactly, so that readers of JSON disagree on them.
     fn is_wide(self) -> bool {
         matches!(self, Self::S64 | Self::U64)
     }

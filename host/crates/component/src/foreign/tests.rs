@@ -89,7 +89,7 @@ proptest! {
     fn a_value_comes_back_as_it_was((of, value) in typed_values()) {
         let written = to_json(&of, &value).unwrap();
         let back = lowered(&of, &written).unwrap();
-        // As text: no NaN is itself, and only one of them is told.
+        // The values are compared as text, because a NaN does not equal itself, and JSON has one spelling for all NaNs.
         prop_assert_eq!(format!("{back:?}"), format!("{value:?}").replace("-NaN", "NaN"));
         let schema = jsonschema::validator_for(&schema(&of)).unwrap();
         prop_assert!(schema.is_valid(&written), "{} {}", of, written);

@@ -53,7 +53,7 @@ pub struct Approval {
     pub name: ComponentName,
     pub sha256: Sha256,
     pub kind: Kind,
-    /// UTC, ISO 8601.
+    /// Time of the approval, ISO 8601 in UTC.
     pub approved_at: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
@@ -413,7 +413,7 @@ pub fn change(
             if before.sha256 != sha256 {
                 return Err(ChangeError::Overtaken(name));
             }
-            // The meet of both grants is never wider than the old one, whatever was asked for.
+            // The meet of both grants is never wider than the old one, whatever the caller requests.
             let grants = before.grants.meet(&grant);
             let narrowed = before.narrowed.clone().with_removed(&grants, Some(&before.grants));
             Approval { grants, narrowed, ..before }
@@ -600,7 +600,7 @@ mod tests {
         }
     }
 
-    /// What an approval with this table `narrowed` gives to a component that needs everything.
+    /// Returns the grant that an approval with this table `narrowed` gives to a component that needs everything.
     fn narrowed(table: &str) -> Result<Grant, String> {
         let grants = parse(&entry("x", &format!("[component.grants]\n{table}")))?;
         Ok(grants.get("x").unwrap().narrowed.limit_usual(Grant::everything(), &[]))

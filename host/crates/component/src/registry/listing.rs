@@ -1,5 +1,5 @@
-//! What `act components` shows: every component that is built in, approved, or requested by the repository, with its
-//! state and what it used in earlier tasks.
+//! The list of `act components`: every component that is built in, approved, or requested by the repository, with its
+//! state and the permissions that it used in earlier tasks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -28,56 +28,57 @@ pub struct ComponentDocument {
     pub name: String,
     pub kind: Kind,
     pub state: State,
-    /// Approved, or of the program's own; asked for where nothing is approved.
+    /// Digest of the approved or built-in component; of the requested one if none is approved.
     pub sha256: String,
-    /// What stands in its place, where that is something else.
+    /// Digest of the bytes that were found instead of the approved ones; null when they are equal.
     pub found: Option<String>,
     pub world: String,
     pub version: Option<String>,
     pub about: Option<String>,
-    /// The built-in component whose place it takes.
+    /// The built-in component that it replaces.
     pub replaces: Option<String>,
-    /// `all` repositories, `here` alone, or only `elsewhere`.
+    /// Where the approval holds: in `all` repositories, `here` only, or `elsewhere` only.
     pub scope: &'static str,
     pub approved_at: Option<String>,
     pub revoked_at: Option<String>,
     pub imports: Vec<String>,
     pub needs: Vec<Need>,
-    /// By the name of the grant.
+    /// The effective grant of each capability, by its name.
     #[cfg_attr(
         any(test, feature = "testing"),
         schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")
     )]
     pub grants: Grant,
-    /// By the name of the grant: what stays away from this name, whatever its bytes need, until `approve --anew`.
+    /// The permissions that the user removed from this name, by capability. They stay removed for later versions of the
+    /// component, until `approve --anew`.
     #[cfg_attr(
         any(test, feature = "testing"),
         schemars(with = "std::collections::BTreeMap<String, serde_json::Value>")
     )]
     pub narrowed: Ceiling,
-    /// Names as the Editor's model knows them.
+    /// Names of the tools as the Editor's model sees them.
     pub tools: Vec<String>,
-    /// UTC; as far as journals are kept.
+    /// Time of the last use that a stored journal records, in UTC.
     pub last_used: Option<String>,
     pub denials: u64,
 }
 
-/// The word that every listing shows.
+/// The state of a component, as every listing shows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// Part of this program.
+    /// The component is part of this program.
     Builtin,
-    /// By the user, and its bytes are there.
+    /// The user approved the component, and its bytes are in the store.
     Approved,
-    /// Under its name stand, or are asked for, other bytes than those that were approved.
+    /// The bytes in the store, in the file or in the request of the repository differ from the approved ones.
     Changed,
-    /// Asked for, and nobody has approved it here.
+    /// The repository requests the component, and it is not approved here.
     Unapproved,
-    /// The user took it back.
+    /// The user revoked the approval.
     Revoked,
-    /// Approved, and its bytes are gone.
+    /// The component is approved, and its bytes are missing.
     Missing,
 }
 
@@ -218,7 +219,8 @@ fn describe_request(registry: &Registry, request: &ComponentRequest) -> Componen
     }
 }
 
-/// Describes a component whose bytes are there. `known_by` is its name in tasks, which is a part of the names of its tools.
+/// Describes a component whose bytes are in the store. `known_by` is its name in tasks, which is a part of the names of its
+/// tools.
 fn describe(
     name: &str,
     state: State,
@@ -266,12 +268,12 @@ fn without_bytes(name: &str, kind: Kind, state: State, sha256: &str) -> Componen
     }
 }
 
-/// What one component used in a number of tasks, as their journals say.
+/// The permissions that one component used in a number of tasks, read from their journals.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct UsageHistory {
     pub queries: u64,
     pub tasks: u64,
-    /// UTC, ISO 8601.
+    /// Time of the last use, ISO 8601 in UTC.
     pub last_used: Option<String>,
     pub denials: u64,
     /// Names of the grants that were used.
@@ -406,7 +408,7 @@ mod tests {
     fn the_schema_of_the_list_is_published() {
         // EVENT-8
         schema::holds::<ComponentList>("components");
-        // What is left of the one that it was about.
+        // The grants that remain of the component that the refusal names.
         schema::holds::<ComponentDocument>("components-narrow");
         schema::holds::<ComponentDocument>("components-revoke");
     }

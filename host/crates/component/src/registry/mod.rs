@@ -1,5 +1,5 @@
-//! Which components may take part, and with what: the user's grants, the administrator's policy, and the store of
-//! approved bytes.
+//! Decides which components may be loaded and with which permissions: the user's grants, the administrator's policy, and
+//! the store of approved bytes.
 //!
 //! A repository can only request components (`components:` in its `agent.yaml`). [`Registry::members`] checks these
 //! requests against the approvals and returns the components that may be loaded, always from the store. [`change`] is
@@ -28,7 +28,7 @@ use crate::{
 use act_audit::{Audit, AuditError, Decision, Entry, Event, Subject};
 use act_config::{ComponentKind, ComponentRequest};
 use act_core::shell_word;
-use act_workspace::{Last, Profile, RepoView, RootIdentity, digest};
+use act_workspace::{FollowLinks, Profile, RepoView, RootIdentity, digest};
 
 /// All files that decide about components, as they were read.
 #[derive(Debug)]
@@ -330,7 +330,7 @@ impl Registry {
     /// followed.
     fn file_bytes(&self, request: &ComponentRequest) -> Option<Vec<u8>> {
         let view = RepoView::open(&self.repo.as_ref()?.root, Profile::Tool).ok()?;
-        let entry = view.resolve("", &request.path, Last::Follow).ok()?;
+        let entry = view.resolve("", &request.path, FollowLinks::Yes).ok()?;
         if entry.kind != act_workspace::Kind::File {
             return None;
         }
@@ -495,7 +495,7 @@ impl Refused {
         }
     }
 
-    /// What the user can do, with the exact command if one command does it.
+    /// Returns what the user can do, with the exact command if one command does it.
     pub fn hint(&self) -> String {
         match self {
             Self::Unapproved { name, sha256, path, replaces } => {

@@ -68,7 +68,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, path: &Path) -> Result<T, F
     })
 }
 
-/// The error for what is wrong at byte `at` of the text.
+/// Returns the error for a mistake at byte `at` of the text; `why` describes it.
 pub(super) fn malformed(text: &str, path: &Path, at: usize, why: &str) -> FileError {
     let before = text.get(..at).unwrap_or_default();
     let line = before.matches('\n').count() + 1;
@@ -83,7 +83,7 @@ pub(super) enum Owner {
     Caller,
     /// Root owns the file, and other users can read it.
     Root,
-    /// The caller stands in for root, in tests.
+    /// The caller takes the place of root, in tests.
     #[cfg(debug_assertions)]
     CallerAsRoot,
 }

@@ -1,4 +1,4 @@
-//! Sends the head of the audit log to another machine, where nobody who can write on this one can change it.
+//! Sends the head of the audit log to another machine, where a user who can write on this one cannot change it.
 
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
@@ -26,8 +26,8 @@ pub(crate) async fn anchor(
 ) {
     let Some(head) = audit.head().filter(|_| !cancel.is_cancelled()) else { return };
     let Some(command) = command(Some(repo), events) else { return };
-    let outcome = sent(command, head.clone()).await;
-    report(audit, &Anchored { head, outcome }, events);
+    let outcome = send_in_background(command, head.clone()).await;
+    report(audit, &AnchorResult { head, outcome }, events);
 }
 
 /// Sends the head of the log after a decision about components or about the log itself, if the user has a command for
@@ -36,7 +36,7 @@ pub(crate) fn after(repo: Option<&Path>, audit: &Audit, events: &Events) {
     let Some(head) = audit.head() else { return };
     let Some(command) = command(repo, events) else { return };
     let outcome = send(&command, &head);
-    report(audit, &Anchored { head, outcome }, events);
+    report(audit, &AnchorResult { head, outcome }, events);
 }
 
 /// Returns the user's command, or `None` if there is none that may be run.
@@ -47,8 +47,8 @@ fn command(repo: Option<&Path>, events: &Events) -> Option<String> {
     })
 }
 
-fn report(audit: &Audit, anchored: &Anchored, events: &Events) {
-    if anchored.outcome != Sent::Yes {
+fn report(audit: &Audit, anchored: &AnchorResult, events: &Events) {
+    if anchored.outcome != SendOutcome::Yes {
         let what = anchored.outcome.word();
         events.warn(format!("the head of the audit log was not sent off ({what}): see `anchor`"));
     }
@@ -69,7 +69,7 @@ pub(crate) fn before(repo: Option<&Path>, audit: &Audit) -> Result<(), Failure> 
     let command = is_set_up(repo)?;
     let head = last(audit)?;
     let outcome = send(&command, &head);
-    let anchored = Anchored { head, outcome };
+    let anchored = AnchorResult { head, outcome };
     anchored.record(audit)?;
     anchored.or_refuse()
 }
@@ -83,13 +83,13 @@ pub(crate) fn before(repo: Option<&Path>, audit: &Audit) -> Result<(), Failure> 
 pub(crate) fn before_restart(
     repo: Option<&Path>,
     kept: Option<Head>,
-) -> Result<Option<Anchored>, Failure> {
+) -> Result<Option<AnchorResult>, Failure> {
     if !Policy::read()?.require_anchor {
         return Ok(None);
     }
     let command = is_set_up(repo)?;
     let head = kept.unwrap_or_else(empty_head);
-    let anchored = Anchored { outcome: send(&command, &head), head };
+    let anchored = AnchorResult { outcome: send(&command, &head), head };
     anchored.or_refuse()?;
     Ok(Some(anchored))
 }
@@ -122,10 +122,10 @@ pub(crate) async fn first(
     let command = is_set_up(Some(repo))?;
     let head = last(audit)?;
     let outcome = tokio::select! {
-        outcome = sent(command, head.clone()) => outcome,
+        outcome = send_in_background(command, head.clone()) => outcome,
         () = cancel.cancelled() => return Ok(()),
     };
-    let anchored = Anchored { head, outcome };
+    let anchored = AnchorResult { head, outcome };
     anchored.record(audit)?;
     anchored.or_refuse()
 }
@@ -148,20 +148,20 @@ pub(crate) fn is_set_up(repo: Option<&Path>) -> Result<String, Failure> {
         .hint("write a shell command to ~/.config/act/anchor, with mode 0600 (AUDIT-22)"))
 }
 
-async fn sent(command: String, head: Head) -> Sent {
+async fn send_in_background(command: String, head: Head) -> SendOutcome {
     let sending = tokio::task::spawn_blocking(move || send(&command, &head));
-    sending.await.unwrap_or(Sent::NotStarted)
+    sending.await.unwrap_or(SendOutcome::NotStarted)
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sent {
+enum SendOutcome {
     Yes,
     Failed,
     TooSlow,
     NotStarted,
 }
 
-impl Sent {
+impl SendOutcome {
     fn word(self) -> &'static str {
         match self {
             Self::Yes => "sent",
@@ -174,12 +174,12 @@ impl Sent {
 
 /// The result of sending one head.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Anchored {
+pub(crate) struct AnchorResult {
     head: Head,
-    outcome: Sent,
+    outcome: SendOutcome,
 }
 
-impl Anchored {
+impl AnchorResult {
     pub(crate) fn record(&self, audit: &Audit) -> Result<(), AuditError> {
         let entry = Entry::new(Event::Anchored)
             .reason(self.outcome.word())
@@ -190,7 +190,7 @@ impl Anchored {
     }
 
     fn or_refuse(&self) -> Result<(), Failure> {
-        if self.outcome == Sent::Yes {
+        if self.outcome == SendOutcome::Yes {
             return Ok(());
         }
         let message = format!(
@@ -204,25 +204,29 @@ impl Anchored {
 }
 
 /// Runs the command in a shell that gets only PATH and HOME of the environment, so that no key reaches it.
-fn send(command: &str, head: &Head) -> Sent {
+fn send(command: &str, head: &Head) -> SendOutcome {
     let environment =
         ["PATH", "HOME"].into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut shell = Command::new(SHELL);
     shell.args(["-c", command]).env_clear().envs(environment).current_dir("/");
     shell.env("ACT_AUDIT_SEQ", head.seq.to_string()).env("ACT_AUDIT_HEAD", &head.hash);
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let Ok(mut child) = shell.spawn() else { return Sent::NotStarted };
+    let Ok(mut child) = shell.spawn() else { return SendOutcome::NotStarted };
     let until = Instant::now() + TIME_LIMIT;
     loop {
         match child.try_wait() {
             Ok(Some(status)) => {
-                return if ExitStatus::success(&status) { Sent::Yes } else { Sent::Failed };
+                return if ExitStatus::success(&status) {
+                    SendOutcome::Yes
+                } else {
+                    SendOutcome::Failed
+                };
             }
             Ok(None) if Instant::now() < until => std::thread::sleep(POLL),
             Ok(None) | Err(_) => {
                 let _ = child.kill();
                 let _ = child.wait();
-                return Sent::TooSlow;
+                return SendOutcome::TooSlow;
             }
         }
     }

@@ -1,4 +1,4 @@
-//! A run as an in-toto statement, for whoever has tools for those: `act audit export --in-toto`. Nobody has signed it.
+//! A run as an in-toto statement, for tools that read such statements: `act audit export --in-toto`. It is not signed.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,7 +12,7 @@ use act_workspace::bare_digest;
 
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
 const TEST_RESULT: &str = "https://in-toto.io/attestation/test-result/v0.1";
-/// Names of our own digest algorithms: nobody should take these digests for the `sha256` of a file.
+/// Names of our own digest algorithms, so that these digests are not mistaken for the `sha256` of a file.
 const TREE: &str = "actTree";
 const RECORD: &str = "actRecord";
 /// How the digest of a tree is made, as in `specs/audit.md`.
@@ -38,9 +38,9 @@ pub struct Statement {
 #[serde(rename_all = "camelCase")]
 pub struct TestResult {
     pub result: TestOutcome,
-    /// Gate, image, the components of the task, and the record of the run's end in the audit log.
+    /// The pipeline, the image, the components of the task, and the record of the run's end in the audit log.
     pub configuration: Vec<Resource>,
-    /// Names of steps that ran; of equal names each with its number.
+    /// Names of the steps that passed. Steps with equal names also have their numbers.
     pub passed_tests: Vec<String>,
     pub warned_tests: Vec<String>,
     pub failed_tests: Vec<String>,
@@ -59,12 +59,12 @@ pub enum TestOutcome {
     Failed,
 }
 
-/// A resource descriptor of in-toto, as far as there is something to say.
+/// A resource descriptor of in-toto. Fields without a value are omitted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Resource {
     pub name: String,
-    /// By the name of the algorithm.
+    /// The digests, by the name of the algorithm.
     pub digest: BTreeMap<&'static str, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<&'static str, String>,

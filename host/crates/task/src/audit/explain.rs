@@ -1,4 +1,4 @@
-//! `act audit explain`: what a verification depended on, and whether its evidence is complete.
+//! `act audit explain`: the inputs of a verification, and whether its evidence is complete.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,50 +18,50 @@ use act_records::store::Store;
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Explanation {
     pub run_id: String,
-    /// `pass`, the reason of a failure, the kind of trouble, `cancelled`, or null while it runs or when its process
-    /// died.
+    /// `pass`, the reason of a failure, the type of an error of the machine, or `cancelled`; null while the run lasts, and
+    /// when its process died.
     pub outcome: Option<String>,
-    /// Null of `act verify`.
+    /// The task of the run; null for a run of `act verify`.
     pub task_id: Option<String>,
     pub repo: Option<RepoIdentity>,
     pub started_at: String,
     pub finished_at: Option<String>,
-    /// The attempt of its task.
+    /// Number of the attempt in its task.
     pub attempt: u64,
-    /// Digest of the `agent.yaml` that was the gate.
+    /// Digest of the `agent.yaml` whose pipeline was run.
     pub pipeline_sha256: Option<String>,
     pub image_digest: Option<String>,
-    /// The engine's own; null of a log of a time when it was not recorded, like the next two.
+    /// The engine's id of the image. Null if an earlier version of act wrote the log, like the next two fields.
     pub image_id: Option<String>,
-    /// Of the manifest without `audit_head`.
+    /// SHA-256 of the manifest without `audit_head`.
     pub manifest_sha256: Option<String>,
-    /// Codes of warnings, each with the numbers of its steps, or alone where it is about the whole run.
+    /// Codes of warnings, each with the numbers of its steps, or alone when the warning is about the whole run.
     pub warnings: Option<Vec<String>>,
-    /// Of the tree before the steps and after them.
+    /// Digest of the tree before the steps; the next field is the digest after them.
     pub tree_digest: Option<String>,
     pub tree_digest_after: Option<String>,
-    /// Of the JSON of what the manifest says of the steps.
+    /// SHA-256 of the JSON of the steps in the manifest.
     pub steps_sha256: Option<String>,
-    /// Of what the engine was asked for and of what it said was in force.
+    /// SHA-256 of the container that was requested; the next field is that of the container as the engine reports it.
     pub container_request_sha256: Option<String>,
     pub container_inspect_sha256: Option<String>,
-    /// What stood between the steps and the machine, as the engine said.
+    /// The settings that isolated the container from the machine, as the engine reports them.
     pub container: Vec<String>,
     pub components: Vec<ComponentInRun>,
-    /// Files that the task had changed and that could make the gate easier.
+    /// Files that the task had changed and that can change how the pipeline judges.
     pub gate_inputs_changed: Vec<GateInputOfRun>,
-    /// Of the task up to the end of this run.
+    /// Number of edits of the task up to the end of this run.
     pub edits: u64,
     pub edits_refused: u64,
     pub denials: u64,
     pub manifest: ManifestCheck,
-    /// Why its end is not believed although the chain holds: the store, which hears of each run and each edge, does
-    /// not know it. Null when it does, and before the end.
+    /// Why the recorded end is not trusted although the chain is intact: the store has no such end of the run. Null when
+    /// the store agrees, and before the end.
     pub disputed: Option<String>,
-    /// Numbers of the records of its beginning and its end.
+    /// Numbers of the records of its start and its end.
     pub started_seq: u64,
     pub finished_seq: Option<u64>,
-    /// The hash of the latter.
+    /// Hash of the record of its end.
     pub finished_hash: Option<String>,
 }
 
@@ -74,7 +74,7 @@ pub struct ComponentInRun {
     pub capabilities: Vec<String>,
     pub effective_sha256: Option<String>,
     pub queries: u64,
-    /// What its queries used, added up: files, bytes, model calls, tokens, edits, denials.
+    /// The resources that its queries used together: files, bytes, model calls, tokens, edits, denials.
     pub used: BTreeMap<String, u64>,
 }
 
@@ -82,26 +82,26 @@ pub struct ComponentInRun {
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct GateInputOfRun {
     pub path: String,
-    /// A stable word.
+    /// Why the file counts, as a stable word.
     pub why: String,
-    /// Null where there was no file, like `sha256_after`.
+    /// Null when there was no file. The same holds for `sha256_after`.
     pub sha256_before: Option<String>,
     pub sha256_after: Option<String>,
 }
 
-/// Whether the manifest says the same.
+/// The result of comparing the log with the manifest of the run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case", tag = "state", content = "fields")]
 pub enum ManifestCheck {
     Agrees,
-    /// In these fields.
+    /// The manifest differs from the log in these fields.
     Differs(Vec<String>),
-    /// The run has no end yet, or was removed.
+    /// The run has not ended, or its directory was removed.
     Gone,
 }
 
-/// Returns what a run depended on.
+/// Returns the inputs and the result of a run, from the audit log.
 ///
 /// # Errors
 ///
@@ -203,8 +203,8 @@ impl Explanation {
         }
     }
 
-    /// Returns why the end of the run is not believed. Whoever knows the rules of the chain can append to it, but
-    /// the store was updated by the process that made the run.
+    /// Returns why the end of the run is not trusted. A program that knows the format can append to the log, but the store
+    /// was updated by the process that made the run.
     fn dispute(&self, store: &Store) -> Result<Option<String>, Failure> {
         let Some(end) = self.finished_seq.filter(|_| self.verdict().is_some()) else {
             return Ok(None);

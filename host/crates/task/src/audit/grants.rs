@@ -1,4 +1,4 @@
-//! Who could do what at some time: `act audit grants`.
+//! `act audit grants`: the permissions of each component at a point in time.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,12 +13,12 @@ use act_core::Failure;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct GrantsAt {
-    /// ISO 8601 in UTC.
+    /// The point in time, ISO 8601 in UTC.
     pub at: String,
-    /// The last record that was taken into account; 0 when there was none yet.
+    /// Number of the last record up to that time; 0 when there was none yet.
     pub seq: u64,
     pub components: Vec<ComponentAt>,
-    /// The last time that the file was found changed past `act components`.
+    /// The last change of the file of grants that no `act components` command made.
     pub file: Option<GrantsFile>,
 }
 
@@ -27,19 +27,19 @@ pub struct GrantsAt {
 pub struct ComponentAt {
     #[serde(flatten)]
     pub subject: Subject,
-    /// `approved`; `superseded` by other bytes of this name; `revoked`; or `in_use`: no approval is recorded, as for
-    /// those that act brings along.
+    /// `approved`; `superseded` by other bytes of this name; `revoked`; or `in_use` when no approval is recorded, as for the
+    /// built-in components.
     pub state: String,
-    /// So the file of grants said without a decision of `act components`.
+    /// True if the state comes from a change of the file of grants that no `act components` command made.
     pub by_hand: bool,
-    /// The built-in component whose place it takes.
+    /// The built-in component that it replaces.
     pub replaces: Option<String>,
-    /// Identity of the one repository that it holds for; null: for all.
+    /// Identity of the only repository in which the approval holds; null for all repositories.
     pub repository: Option<String>,
-    /// What it had; what it had last where it has no right any more.
+    /// The permissions; for a component without any, the last ones that it had.
     pub capabilities: Vec<String>,
     pub effective_sha256: Option<String>,
-    /// When that began.
+    /// Time since when the component has had this state.
     pub since: String,
     pub since_seq: u64,
     pub last_loaded: Option<String>,
@@ -50,12 +50,12 @@ pub struct ComponentAt {
 pub struct GrantsFile {
     pub path: String,
     pub sha256: Option<String>,
-    /// When the change was seen.
+    /// Time at which the change was found.
     pub seen: String,
     pub seen_seq: u64,
-    /// `changed_outside`, `gone`, `first_seen`, or `not_written`: what had been decided did not become the file.
+    /// `changed_outside`, `gone`, `first_seen`, or `not_written`: a recorded decision could not be written to the file.
     pub reason: Option<String>,
-    /// Name and digest of each component that it gave anything.
+    /// Name and digest of each component to which the file grants permissions.
     pub grants: Vec<String>,
 }
 
@@ -63,7 +63,7 @@ type Components = BTreeMap<(String, String), ComponentAt>;
 
 /// The permissions that follow from the records, in their order (pure).
 #[derive(Debug, Default)]
-struct Book {
+struct GrantHistory {
     components: Components,
     /// The components as they were before the file was changed.
     before: Components,
@@ -76,21 +76,21 @@ struct Book {
 ///
 /// The log cannot be read.
 pub fn audit_grants(start: &Path, at: DateTime<Utc>) -> Result<GrantsAt, Failure> {
-    let (mut seq, mut book) = (0, Book::default());
+    let (mut seq, mut history) = (0, GrantHistory::default());
     Logbook::open(start)?.each(|record| {
         // The order of the records counts, because the clock may have been set.
         let later = record.time.parse::<DateTime<Utc>>().is_ok_and(|time| time > at);
         if !later {
             seq = record.seq;
-            book.take(record);
+            history.take(record);
         }
         !later
     })?;
-    let components = book.components.into_values().collect();
-    Ok(GrantsAt { at: act_core::clock::milliseconds(at), seq, components, file: book.file })
+    let components = history.components.into_values().collect();
+    Ok(GrantsAt { at: act_core::clock::milliseconds(at), seq, components, file: history.file })
 }
 
-impl Book {
+impl GrantHistory {
     fn take(&mut self, record: Record) {
         let is = |wanted: Event| record.event == wanted.as_str();
         let Some(subject) = &record.subject else {

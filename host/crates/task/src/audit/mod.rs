@@ -15,7 +15,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::prepare;
-use act_audit::{AuditReader, Decision, Head, Item, Record};
+use act_audit::{AuditReader, Decision, Head, LogLine, Record};
 use act_core::Failure;
 use act_records::artifacts::ArtifactDir;
 
@@ -55,15 +55,15 @@ impl Logbook {
     fn each(&self, mut take: impl FnMut(Record) -> bool) -> Result<u64, Failure> {
         let mut reader = self.reader()?;
         let mut unreadable = 0;
-        while let Some(item) = reader.next_item().map_err(|error| unread(&error))? {
+        while let Some(item) = reader.next_line().map_err(|error| unread(&error))? {
             match item {
-                Item::Record(record) => {
+                LogLine::Record(record) => {
                     if !take(*record) {
                         break;
                     }
                 }
-                Item::Bad(_) => unreadable += 1,
-                Item::Torn(_) => {}
+                LogLine::Bad(_) => unreadable += 1,
+                LogLine::Torn(_) => {}
             }
         }
         Ok(unreadable)
@@ -113,13 +113,13 @@ impl AuditFilter {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct AuditList {
-    /// Of the whole log; null when there is none.
+    /// The last record of the whole log; null when there is none.
     pub head: Option<Head>,
-    /// In their order; of those that match, the last ones.
+    /// The last of the matching records, in the order of their numbers.
     pub records: Vec<Record>,
-    /// How many match and are not shown.
+    /// Number of earlier matching records that are not listed.
     pub left_out: u64,
-    /// Lines that are no records; `act audit verify` says where.
+    /// Number of lines that are not records; `act audit verify` finds the first.
     pub unreadable: u64,
 }
 

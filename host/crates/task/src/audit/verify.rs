@@ -1,4 +1,4 @@
-//! `act audit verify` and `restart`: whether the log is what was written, and a new log where it is not.
+//! `act audit verify` checks that the log is as it was written, and `act audit restart` begins a new one if it is not.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,7 +8,9 @@ use serde::Serialize;
 use crate::audit::{Logbook, anchor};
 use crate::prepare;
 use crate::status::Lookup;
-use act_audit::{CheckpointStore, History, ManifestFacts, Verification, Verifier, verify_all};
+use act_audit::{
+    CheckpointStore, History, LogVerification, LogVerifier, ManifestFacts, verify_all,
+};
 use act_core::Failure;
 use act_core::event::Events;
 use act_core::verification::Status;
@@ -19,7 +21,7 @@ use act_core::verification::Status;
 /// # Errors
 ///
 /// The log or the store cannot be read. A log that was changed is a result and no error.
-pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<Verification, Failure> {
+pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<LogVerification, Failure> {
     verify_but(start, None, asked)
 }
 
@@ -28,7 +30,7 @@ pub(super) fn verify_but(
     start: &Path,
     but: Option<&str>,
     asked: Option<&str>,
-) -> Result<Verification, Failure> {
+) -> Result<LogVerification, Failure> {
     let book = Logbook::open(start)?;
     let store = prepare::store(&book.artifacts)?;
     let kept = store.head()?;
@@ -40,7 +42,7 @@ pub(super) fn verify_but(
             Ok(Some(recorded)) => {
                 let head = recorded.manifest.audit_head;
                 if head.is_none() && recorded.manifest.status == Status::InfraError {
-                    // The end of this run could not be recorded, and the run claims nothing.
+                    // The end of this run could not be recorded, so the run proves nothing.
                     continue;
                 }
                 let stored = store.run(run.as_str())?.and_then(|run| run.end_hash);
@@ -52,7 +54,7 @@ pub(super) fn verify_but(
         runs.insert(run.to_string(), said);
     }
     let restarts = store.restarts()?;
-    let verifier = Verifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
+    let verifier = LogVerifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
     let (state, path) = book.state()?;
     Ok(verify_all(&state, &path, verifier)?)
 }
@@ -68,7 +70,7 @@ pub fn audit_accept(
     asked: Option<&str>,
     seq: u64,
     events: &Events,
-) -> Result<Verification, Failure> {
+) -> Result<LogVerification, Failure> {
     let found = audit_verify(start, asked)?;
     let open = found.bad.is_none() && found.history == History::Missing;
     if !open || found.restarted_at != Some(seq) {
@@ -88,13 +90,13 @@ pub fn audit_accept(
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct AuditRestarted {
-    /// The name, in `state/`, under which the old log is kept; null when there was none.
+    /// Name of the archived log in `state/`; null when there was no log.
     pub kept_as: Option<String>,
-    /// Number of the record with which the new one begins.
+    /// Number of the record with which the new log begins.
     pub seq: u64,
 }
 
-/// Keeps a log that was changed under another name and starts a new one. Records the grants in force again, because
+/// Archives a log that was changed under another name and starts a new one. Records the grants in force again, because
 /// their records may be gone.
 ///
 /// # Errors
@@ -126,7 +128,7 @@ mod tests {
     #[test]
     fn the_schemas_are_published() {
         // EVENT-8
-        schema::holds::<Verification>("audit-verify");
+        schema::holds::<LogVerification>("audit-verify");
         schema::holds::<AuditRestarted>("audit-restart");
     }
 }

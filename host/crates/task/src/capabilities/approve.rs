@@ -1,4 +1,4 @@
-//! `act components inspect` and `approve`: everything that the user should see before a component is let in, and the approval.
+//! `act components inspect` and `approve`: everything that the user should see before an approval, and the approval.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::capabilities::{
-    Here, apply, component_file, component_name, not_a_component, used, what,
+    RepoRegistry, apply, component_file, component_name, not_a_component, used, what,
 };
 use act_agent::scout::OwnReport;
 use act_component::registry::{Approval, Change, ComponentDocument, is_reserved};
@@ -40,13 +40,13 @@ pub struct Approve {
     pub start: PathBuf,
 }
 
-/// What a component is about, before anybody has decided anything.
+/// A component file as `act components inspect` describes it, without any approval.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct InspectDocument {
     pub sha256: String,
     pub bytes: u64,
-    /// As its author calls it.
+    /// The name in the component's manifest.
     pub name: String,
     pub kind: Kind,
     pub world: String,
@@ -56,11 +56,11 @@ pub struct InspectDocument {
     pub needs: Vec<Need>,
     pub limits: SuggestedLimits,
     pub tools: Vec<String>,
-    /// Exported functions that are no tools.
+    /// Exported functions that cannot be tools.
     pub left_out: Vec<LeftOut>,
-    /// To the Editor's model.
+    /// The texts of the component that the Editor's model sees.
     pub says: ModelText,
-    /// Why it could not be loaded, whatever were granted.
+    /// Why the component cannot be loaded, whatever the user grants; null when it can.
     pub problem: Option<String>,
 }
 
@@ -151,7 +151,7 @@ pub fn free_name(text: &str) -> Result<ComponentName, Failure> {
 /// The component cannot be loaded, or conflicts with the name, the place or the scope that was asked for.
 pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     let name = free_name(&args.name)?;
-    let here = Here::open(&args.start)?;
+    let here = RepoRegistry::open(&args.start)?;
     let inspection = read(&args.file)?;
     let manifest = &inspection.manifest;
     if let Some(why) = unusable_report(&inspection) {
@@ -216,7 +216,7 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
 
 impl Proposal {
     /// Returns the texts that the component sends to the model.
-    pub fn says(&self) -> ModelText {
+    pub fn model_text(&self) -> ModelText {
         ModelText::of(&self.inspection.manifest)
     }
 
@@ -254,7 +254,7 @@ impl Proposal {
             replaces: self.replaces,
         };
         apply(&self.start, change, events)?;
-        Here::open(&self.start)?.document(self.name.as_str(), &used(super::ALL))
+        RepoRegistry::open(&self.start)?.document(self.name.as_str(), &used(super::ALL))
     }
 }
 
@@ -290,7 +290,7 @@ struct Earlier {
 }
 
 impl Earlier {
-    fn of(here: &Here, name: &ComponentName) -> Option<Self> {
+    fn of(here: &RepoRegistry, name: &ComponentName) -> Option<Self> {
         let approval = here.registry.grants.get(name.as_str())?.clone();
         let bytes = here.registry.store.load(&approval.sha256).ok();
         let version = bytes.and_then(|bytes| Inspection::of(bytes).ok());
@@ -323,7 +323,7 @@ impl Earlier {
 /// extended without `--everywhere`.
 fn scope(
     args: &Approve,
-    here: &Here,
+    here: &RepoRegistry,
     earlier: Option<&Approval>,
 ) -> Result<Option<String>, Failure> {
     let this = here.registry.repo.as_ref().map(|repo| repo.identity.clone());
@@ -346,28 +346,27 @@ fn scope(
     }
 }
 
-/// What is new in comparison with the approval that had the name before.
+/// The differences between a component and the one that was approved under the name before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Difference {
     pub before: String,
     pub version_before: Option<String>,
-    /// What is not the manifest has other bytes.
+    /// The bytes outside of the manifest differ.
     pub code_changed: bool,
     pub imports_added: Vec<String>,
     pub imports_removed: Vec<String>,
     pub needs_added: Vec<Need>,
     pub needs_removed: Vec<Need>,
-    /// Every other word of the manifest: `about`, `tools.NAME.description`, `report`.
+    /// The other fields of the manifest that differ: `about`, `tools.NAME.description`, `report`.
     pub manifest: Vec<FieldChange>,
-    /// Grants, limits, what is withheld, where it holds.
+    /// The parts of the approval that differ: grants, limits, withheld capabilities, and the repositories where it holds.
     pub approval: Vec<FieldChange>,
-    /// The bytes that were approved before are not there any more, so that only digests and approvals can be
-    /// compared.
+    /// The bytes that were approved before are not stored any more, so only digests and approvals can be compared.
     pub unknown: bool,
 }
 
-/// Null is what is not there.
+/// A field that differs; a missing value is null.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct FieldChange {
@@ -485,7 +484,7 @@ fn without<T: PartialEq + Clone>(all: &[T], known: &[T]) -> Vec<T> {
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(rename = "Said"))]
 pub struct ModelText {
     pub tools: Vec<ToolText>,
-    /// JSON Schema of a Scout's report; null where it has none.
+    /// JSON Schema of a Scout's report; null when there is none.
     pub report: Option<Value>,
 }
 
@@ -496,10 +495,10 @@ pub struct ModelText {
     schemars(rename = "ToolSaid")
 )]
 pub struct ToolText {
-    /// As its author calls it.
+    /// The name in the component's manifest.
     pub name: String,
     pub description: String,
-    /// JSON Schema.
+    /// JSON Schema of the arguments.
     pub parameters: Value,
 }
 

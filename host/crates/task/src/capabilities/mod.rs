@@ -1,4 +1,4 @@
-//! `act components`: what each command looks up and decides. `registry` holds the rules.
+//! `act components`: the queries and decisions of each command. The module `registry` of `act-component` holds the rules.
 
 mod approve;
 mod pack;
@@ -28,16 +28,16 @@ pub use show::{Narrow, Shown, UsedDocument, WhyDocument, narrow, show, why};
 const ALL: usize = 200;
 const LAST: usize = 20;
 
-type Used = std::collections::BTreeMap<(String, String), UsageHistory>;
+type UsageByComponent = std::collections::BTreeMap<(String, String), UsageHistory>;
 
 /// The registry, and what the repository in use requests.
-struct Here {
+struct RepoRegistry {
     root: Option<PathBuf>,
     registry: Registry,
     requests: Vec<ComponentRequest>,
 }
 
-impl Here {
+impl RepoRegistry {
     /// Opens the registry. A broken `agent.yaml` requests nothing.
     fn open(start: &Path) -> Result<Self, Failure> {
         let root = act_config::find_root(start)?.map(|root| root.path);
@@ -47,7 +47,7 @@ impl Here {
         Ok(Self { root, registry, requests })
     }
 
-    fn document(&self, name: &str, used: &Used) -> Result<ComponentDocument, Failure> {
+    fn document(&self, name: &str, used: &UsageByComponent) -> Result<ComponentDocument, Failure> {
         let list = registry::list(&self.registry, &self.requests, used);
         list.components.into_iter().find(|one| one.name == name).ok_or_else(|| unknown(name))
     }
@@ -76,7 +76,7 @@ impl Here {
 ///
 /// The registry cannot be read.
 pub fn list(start: &Path) -> Result<ComponentList, Failure> {
-    let here = Here::open(start)?;
+    let here = RepoRegistry::open(start)?;
     Ok(registry::list(&here.registry, &here.requests, &used(ALL)))
 }
 
@@ -93,11 +93,11 @@ pub fn revoke(start: &Path, name: &str, events: &Events) -> Result<ComponentDocu
             .hint("`act components approve FILE --replaces` lets another one take its place"));
     }
     apply(start, Change::Revoke { name: name.clone() }, events)?;
-    Here::open(start)?.document(name.as_str(), &used(ALL))
+    RepoRegistry::open(start)?.document(name.as_str(), &used(ALL))
 }
 
 /// Returns what components used in the last tasks, from the journals.
-fn used(tasks: usize) -> Used {
+fn used(tasks: usize) -> UsageByComponent {
     let place =
         ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
     registry::usage_history(place.map(|place| newest_journals(&place, tasks)).unwrap_or_default())

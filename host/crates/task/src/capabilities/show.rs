@@ -1,11 +1,11 @@
-//! `act components show`, `narrow` and `why`: what one component may do, what it has used, and what it does not need.
+//! `act components show`, `narrow` and `why`: the permissions of one component, their use, and how to reduce them.
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
 use crate::capabilities::approve::ModelText;
-use crate::capabilities::{ALL, Here, LAST, apply, component_name, used};
+use crate::capabilities::{ALL, LAST, RepoRegistry, apply, component_name, used};
 use act_component::registry::{Change, ComponentDocument, State, UsageHistory};
 use act_component::{Access, Capability, Grant, Origin, PartyAnswer, RepoPart, Set, ValueError};
 use act_core::event::Events;
@@ -16,35 +16,35 @@ use act_workspace::{Kind, Profile, RepoView};
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Shown {
     pub component: ComponentDocument,
-    /// Imports ∩ needs ∩ grants ∩ ceiling; none where it cannot be loaded.
+    /// The effective grant, imports ∩ needs ∩ grants ∩ ceiling; null when the component cannot be loaded.
     #[cfg_attr(
         any(test, feature = "testing"),
         schemars(with = "Option<std::collections::BTreeMap<String, serde_json::Value>>")
     )]
     pub effective: Option<Grant>,
     pub effective_sha256: Option<String>,
-    /// To the Editor's model; null where its bytes are not there.
+    /// The texts of the component that the Editor's model sees; null when its bytes are missing.
     pub says: Option<ModelText>,
     pub used: UsedDocument,
-    /// Granted, and not used in the tasks that were looked at; empty where it had no query in them.
+    /// Permissions that are granted and were not used in the last tasks; empty when no query was made in them.
     pub never_used: Vec<String>,
-    /// The command that would take those away.
+    /// The command that removes these permissions.
     pub can_be_narrowed_with: Option<String>,
 }
 
-/// In the last tasks.
+/// The use of a component in the last tasks.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct UsedDocument {
-    /// Tasks that it had a query in, of the last 20.
+    /// Number of tasks, out of the last 20, in which a query was made.
     pub tasks: u64,
     pub queries: u64,
     pub grants: Vec<String>,
-    /// Entries of the root that it read in; null where they are too many to tell.
+    /// The top-level entries of the repository in which it read; null when there are too many to list.
     pub parts: Option<Vec<String>>,
     pub origins: Vec<String>,
     pub env: Vec<String>,
-    /// The most that one query needed.
+    /// Maximum number of model calls in one query; the next field is that of tokens.
     pub most_calls: u64,
     pub most_tokens: u64,
     pub denials: u64,
@@ -56,7 +56,7 @@ pub struct UsedDocument {
 ///
 /// There is no component of that name, or the registry cannot be read.
 pub fn show(start: &Path, name: &str) -> Result<Shown, Failure> {
-    let here = Here::open(start)?;
+    let here = RepoRegistry::open(start)?;
     let component = here.document(name, &used(ALL))?;
     let past = past_of(&component);
     let effective = match component.state {
@@ -171,7 +171,7 @@ pub fn narrow(
     events: &Events,
 ) -> Result<ComponentDocument, Failure> {
     let name = component_name(name)?;
-    let here = Here::open(&start)?;
+    let here = RepoRegistry::open(&start)?;
     let component = here.document(name.as_str(), &used(ALL))?;
     if !matches!(component.state, State::Approved) {
         let message =
@@ -192,7 +192,7 @@ pub fn narrow(
     let sha256 = component.sha256.parse();
     let sha256 = sha256.map_err(|error: ValueError| Failure::usage(error.to_string()))?;
     apply(&start, Change::Narrow { name: name.clone(), sha256, grant }, events)?;
-    Here::open(&start)?.document(name.as_str(), &used(ALL))
+    RepoRegistry::open(&start)?.document(name.as_str(), &used(ALL))
 }
 
 fn narrowed(grant: &Grant, narrow: &Narrow) -> Result<Grant, Failure> {
@@ -243,9 +243,9 @@ pub struct WhyDocument {
     pub name: String,
     pub object: String,
     pub allowed: bool,
-    /// All four, in the order in which they are asked.
+    /// The answers of all four parties, in the order in which they are asked.
     pub parties: Vec<PartyAnswer>,
-    /// A rule of the host that holds for everybody, whatever is granted.
+    /// A rule of the host that forbids the access to every component, whatever is granted.
     pub carved_out: Option<String>,
 }
 
@@ -259,7 +259,7 @@ const OBJECTS: &str =
 pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failure> {
     let access = Access::parse(object)
         .map_err(|error: ValueError| Failure::usage(format!("{error}; {OBJECTS}")))?;
-    let here = Here::open(start)?;
+    let here = RepoRegistry::open(start)?;
     if is_doubtful(&here, object, &access) {
         let message = format!("`{}` is no grant, and no path here", object.escape_debug());
         return Err(Failure::usage(format!(
@@ -285,7 +285,7 @@ pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failur
 }
 
 /// Returns whether a word could be a path or a misspelt grant, and no file has that name.
-fn is_doubtful(here: &Here, object: &str, access: &Access) -> bool {
+fn is_doubtful(here: &RepoRegistry, object: &str, access: &Access) -> bool {
     let word = !object.contains(['/', '.']) || object.starts_with("repo.");
     let path = word && matches!(access, Access::Read(path) if path == object);
     let there = |root: &PathBuf| root.join(object).symlink_metadata().is_ok();
@@ -293,12 +293,12 @@ fn is_doubtful(here: &Here, object: &str, access: &Access) -> bool {
 }
 
 /// Returns the directory of the notes in the repository in use; outside of a repository the usual one.
-fn notes(here: &Here) -> &'static str {
+fn notes(here: &RepoRegistry) -> &'static str {
     let name = here.root.as_deref().and_then(|root| act_workspace::notes_dir(root).ok()?);
     name.unwrap_or(act_workspace::NOTES_DIRS[0])
 }
 
-fn carved_out(here: &Here, access: &Access, kind: act_component::Kind) -> Option<String> {
+fn carved_out(here: &RepoRegistry, access: &Access, kind: act_component::Kind) -> Option<String> {
     match access {
         Access::Request { origin, .. } if act_component::never_reached(origin) => {
             Some("not_public".to_owned())

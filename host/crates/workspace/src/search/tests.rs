@@ -5,7 +5,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::reading::{Slice, read};
 use crate::testing::Fixture;
-use crate::view::{Last, Profile};
+use crate::view::{FollowLinks, Profile};
 
 fn pattern(regex: &str) -> Pattern {
     Pattern { regex: regex.into(), ..Pattern::default() }
@@ -199,7 +199,7 @@ fn listings_and_reads_that_nobody_wants_any_more_end_too() {
         let ended = crate::list(&stopping_after(&view, looks), &Selection::default(), None, 5_000);
         assert_eq!(ended, Err(STOPPED), "{looks}");
     }
-    let dir = view.resolve("", "d", Last::Follow).unwrap();
+    let dir = view.resolve("", "d", FollowLinks::Yes).unwrap();
     let ended = stopping_after(&view, 1).read_dir(&dir, None);
     assert_eq!(ended, Err(ViewError::Io(Errno::CANCELED)), "inside one directory");
     let slice = crate::Slice { path: "d/1".into(), ..Default::default() };

@@ -9,14 +9,14 @@ use crate::testing::Fixture;
 use crate::view::Profile;
 use act_fs::Root;
 
-fn text(seen: Seen) -> String {
+fn text(seen: OpenEntry) -> String {
     let mut text = String::new();
     fs::File::from(seen.fd).read_to_string(&mut text).unwrap();
     text
 }
 
 fn names(view: &RepoView, dir: &str) -> Vec<String> {
-    let dir = view.resolve("", dir, Last::Follow).unwrap();
+    let dir = view.resolve("", dir, FollowLinks::Yes).unwrap();
     let (mut names, mut after) = (vec![], None);
     loop {
         let part = view.read_dir(&dir, after.as_ref()).unwrap();
@@ -43,18 +43,18 @@ fn a_path_is_answered_with_its_handle_and_its_real_name() {
             ("a", "link/../b/c.txt", "a/b/c.txt"),
             ("a/b", "c.txt", "a/b/c.txt"),
         ] {
-            let seen = view.resolve(base, path, Last::Follow).unwrap();
+            let seen = view.resolve(base, path, FollowLinks::Yes).unwrap();
             assert_eq!((seen.path.as_str(), seen.kind), (real, Kind::File), "{base} {path}");
         }
-        let root = view.resolve("", ".", Last::Follow).unwrap();
+        let root = view.resolve("", ".", FollowLinks::Yes).unwrap();
         assert_eq!((root.path.as_str(), root.kind), ("", Kind::Directory));
-        let back = view.resolve("a", "..", Last::Follow).unwrap();
+        let back = view.resolve("a", "..", FollowLinks::Yes).unwrap();
         assert_eq!((back.path.as_str(), back.kind), ("", Kind::Directory));
-        let link = view.resolve("", "a/link", Last::Link).unwrap();
+        let link = view.resolve("", "a/link", FollowLinks::No).unwrap();
         assert_eq!((link.path.as_str(), link.kind), ("a/link", Kind::Link));
-        let through = view.resolve("", "a/link/", Last::Link).unwrap();
+        let through = view.resolve("", "a/link/", FollowLinks::No).unwrap();
         assert_eq!((through.path.as_str(), through.kind), ("a/b", Kind::Directory));
-        assert_eq!(text(view.resolve("", "a/link/c.txt", Last::Link).unwrap()), "c");
+        assert_eq!(text(view.resolve("", "a/link/c.txt", FollowLinks::No).unwrap()), "c");
     }
 }
 
@@ -79,31 +79,31 @@ fn nothing_leads_outside() {
             "..",
             "a/../..",
         ] {
-            let error = view.resolve("", path, Last::Follow).unwrap_err();
+            let error = view.resolve("", path, FollowLinks::Yes).unwrap_err();
             assert!(matches!(error, ViewError::NotPermitted { .. }), "{path}: {error:?}");
         }
         assert_eq!(
-            view.resolve("", "a\0b", Last::Follow).unwrap_err(),
+            view.resolve("", "a\0b", FollowLinks::Yes).unwrap_err(),
             ViewError::Invalid("a path with a NUL byte")
         );
-        assert!(matches!(view.resolve("", "", Last::Follow), Err(ViewError::Invalid(_))));
+        assert!(matches!(view.resolve("", "", FollowLinks::Yes), Err(ViewError::Invalid(_))));
         for path in ["a/file/", "a/file/.", "a/file/x", "a/file/../file"] {
             assert_eq!(
-                view.resolve("", path, Last::Follow).unwrap_err(),
+                view.resolve("", path, FollowLinks::Yes).unwrap_err(),
                 ViewError::NotDirectory,
                 "{path}"
             );
         }
-        assert_eq!(view.resolve("", "loop", Last::Follow).unwrap_err(), ViewError::Loop);
+        assert_eq!(view.resolve("", "loop", FollowLinks::Yes).unwrap_err(), ViewError::Loop);
         assert_eq!(
-            view.resolve("", &"x/".repeat(2100), Last::Follow).unwrap_err(),
+            view.resolve("", &"x/".repeat(2100), FollowLinks::Yes).unwrap_err(),
             ViewError::TooLong
         );
         assert_eq!(
-            view.resolve("", &"x".repeat(300), Last::Follow).unwrap_err(),
+            view.resolve("", &"x".repeat(300), FollowLinks::Yes).unwrap_err(),
             ViewError::TooLong
         );
-        assert_eq!(view.resolve("", "gone", Last::Follow).unwrap_err(), ViewError::NotFound);
+        assert_eq!(view.resolve("", "gone", FollowLinks::Yes).unwrap_err(), ViewError::NotFound);
         assert_eq!(
             names(&view, "."),
             ["a", "a-up", "absolute", "absolute-outside", "loop"],
@@ -152,7 +152,7 @@ fn secrets_git_and_ignored_files_neither_open_nor_list_also_through_a_link() {
             ".env.not-even-there",
             ".git/not/there",
         ] {
-            let error = view.resolve("", path, Last::Follow).unwrap_err();
+            let error = view.resolve("", path, FollowLinks::Yes).unwrap_err();
             assert!(matches!(error, ViewError::Excluded { .. }), "{path}: {error:?}");
         }
         assert_eq!(names(&view, "."), [".gitignore", "keep.log", "src"]);
@@ -172,19 +172,22 @@ fn tools_see_what_git_ignores_except_tool_directories() {
     ]);
     for view in repo.views(Profile::Tool) {
         assert_eq!(names(&view, "."), [".gitignore", "dist", "local.cfg", "web"]);
-        let out = view.resolve("", "build/out.txt", Last::Follow).unwrap_err();
+        let out = view.resolve("", "build/out.txt", FollowLinks::Yes).unwrap_err();
         assert!(matches!(out, ViewError::Excluded { rule: Rule::BuildDirectory, .. }));
-        assert_eq!(text(view.resolve("", "dist/tracked.js", Last::Follow).unwrap()), "d");
+        assert_eq!(text(view.resolve("", "dist/tracked.js", FollowLinks::Yes).unwrap()), "d");
 
         let lifted = view.with_secrets(&PathGlobs::new(&["web/.env".into()]).unwrap());
-        assert_eq!(text(lifted.resolve("", "web/.env", Last::Follow).unwrap()), "s");
+        assert_eq!(text(lifted.resolve("", "web/.env", FollowLinks::Yes).unwrap()), "s");
         assert!(matches!(
-            lifted.resolve("", ".env", Last::Follow),
+            lifted.resolve("", ".env", FollowLinks::Yes),
             Err(ViewError::Excluded { .. })
         ));
     }
     let scout = repo.view(Profile::Scout).with_secrets(&PathGlobs::new(&["**".into()]).unwrap());
-    assert!(matches!(scout.resolve("", "web/.env", Last::Follow), Err(ViewError::Excluded { .. })));
+    assert!(matches!(
+        scout.resolve("", "web/.env", FollowLinks::Yes),
+        Err(ViewError::Excluded { .. })
+    ));
 }
 
 #[test]
@@ -206,8 +209,8 @@ fn a_tracked_file_is_not_ignored_whatever_a_pattern_says() {
         assert_eq!(names(&view, "."), [".gitignore", "b.lock", "gen", "sub"]);
         assert_eq!(names(&view, "gen"), ["kept.rs"]);
         assert_eq!(names(&view, "sub"), [".gitignore", "a.lock"]);
-        view.resolve("", "gen/kept.rs", Last::Follow).unwrap();
-        view.resolve("", "gen/other.rs", Last::Follow).unwrap_err();
+        view.resolve("", "gen/kept.rs", FollowLinks::Yes).unwrap();
+        view.resolve("", "gen/other.rs", FollowLinks::Yes).unwrap_err();
     }
     repo.write(".git/index", "DIRC damaged");
     assert_eq!(names(&repo.view(Profile::Scout), "."), [".gitignore", "sub"]);
@@ -229,7 +232,7 @@ fn a_fifo_is_refused_at_once_and_not_listed() {
     repo.link("README.md", "link");
     for view in repo.views(Profile::Scout) {
         for path in ["README.md", "link"] {
-            let error = view.resolve("", path, Last::Follow).unwrap_err();
+            let error = view.resolve("", path, FollowLinks::Yes).unwrap_err();
             assert!(matches!(error, ViewError::NotPermitted { .. }), "{path}: {error:?}");
         }
         assert_eq!(names(&view, "."), ["a", "link"]);
@@ -260,7 +263,7 @@ fn a_race_never_leaks() {
             let (mut inside, mut refused) = (0, 0);
             for round in 0..2_000_000 {
                 let path = if round % 2 == 0 { "d/file" } else { "e/file" };
-                match view.resolve("", path, Last::Follow) {
+                match view.resolve("", path, FollowLinks::Yes) {
                     Ok(seen) => {
                         assert_eq!(text(seen), "inside");
                         inside += 1;
