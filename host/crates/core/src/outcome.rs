@@ -88,6 +88,8 @@ stuck_reasons! {
     Budget = "budget",
     /// The conversation is longer than the model accepts, and a fresh one was as well.
     ContextFull = "context_full",
+    /// The model says, after a look at the files, that the task cannot be done as it was given.
+    Impossible = "impossible",
 }
 
 impl Outcome {
@@ -231,7 +233,7 @@ mod tests {
     #[test]
     fn each_reason_to_give_up_is_read_back_from_its_word() {
         let words: Vec<_> = StuckReason::ALL.iter().map(StuckReason::as_str).collect();
-        assert_eq!(words, ["hard_stop", "model_idle", "budget", "context_full"]);
+        assert_eq!(words, ["hard_stop", "model_idle", "budget", "context_full", "impossible"]);
         for reason in StuckReason::ALL {
             assert_eq!(&StuckReason::parse(reason.as_str()), reason);
         }

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use act_agent::editor::{Answer, OrEnd, Session, Tool, ToolOutput};
+use act_agent::editor::{Answer, Called, Session, Tool};
 use act_agent::scout::{QueryFailure, Question, Scout};
 use act_component::{
     ComponentFailure, GuestFailure, ScoutComponent, ScoutQuestion, Services, ToolComponent,
@@ -144,18 +144,14 @@ impl Tool for ComponentTool {
         self.spec.clone()
     }
 
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
+    fn call<'a>(&'a self, arguments: &'a str, session: &'a Session<'_>) -> BoxFuture<'a, Called> {
         let (cancel, package) = (session.cancel(), session.package());
         async move {
             if !self.is_file_tools {
-                return Ok(self.answer(arguments, cancel).await.into());
+                return self.answer(arguments, cancel).await.into();
             }
             let arguments = scoped(package, &self.tool, arguments);
-            Ok(self.answer(&arguments, cancel).await.into())
+            self.answer(&arguments, cancel).await.into()
         }
         .boxed()
     }

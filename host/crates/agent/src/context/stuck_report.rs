@@ -23,6 +23,7 @@ const FILES: usize = 50;
 #[serde(deny_unknown_fields)]
 pub struct Hypothesis {
     pub text: String,
+    /// Empty where no run speaks for it, as in a task that was called impossible before a verification.
     pub run_id: String,
     /// A step, a file or a line.
     pub evidence: String,
@@ -103,12 +104,15 @@ impl StuckReport {
             );
         }
         for (at, hypothesis) in self.hypotheses.iter().take(HYPOTHESES).enumerate() {
+            let run = match hypothesis.run_id.as_str() {
+                "" => String::new(),
+                run_id => format!("- run: {}\n", code(run_id)),
+            };
             let _ = write!(
                 out,
-                "{}{}\n- run: {}\n- evidence: {}\n",
+                "{}{}\n{run}- evidence: {}\n",
                 if at == 0 { "" } else { "\n" },
                 quote(&cut(&hypothesis.text, WORDS)),
-                code(&hypothesis.run_id),
                 code(&cut(&hypothesis.evidence, WORDS))
             );
         }

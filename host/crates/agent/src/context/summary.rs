@@ -13,6 +13,12 @@ pub struct Summary {
     pub task_id: String,
     pub what: String,
     pub why: String,
+    /// The Editor says that the task needs no change, and changed nothing.
+    pub nothing_to_do: bool,
+    /// What the plans take for granted.
+    pub assumptions: Vec<String>,
+    /// Criteria that a plan took back, each with its reason.
+    pub criteria_dropped: Vec<String>,
     /// The Editor's words about tests: which it added, or why none.
     pub tests: Option<String>,
     /// Changed files that the host counts as tests.
@@ -55,6 +61,9 @@ impl Summary {
         if self.by_host {
             out.push_str("The Editor wrote no summary; the host did.\n\n");
         }
+        if self.nothing_to_do {
+            out.push_str("The Editor found nothing to do: the tree is the one of the start, and its pipeline is green.\n\n");
+        }
         let unsaid = match self.test_files.is_empty() {
             true => "The Editor gave no reason for adding none.",
             false => "The Editor said nothing about tests.",
@@ -83,6 +92,15 @@ impl Summary {
             quote(tests),
             code_list(&self.test_files),
         );
+        for (title, texts) in [
+            ("Assumptions", &self.assumptions),
+            ("Criteria that were dropped", &self.criteria_dropped),
+        ] {
+            if !texts.is_empty() {
+                let items: Vec<_> = texts.iter().map(|text| quote(text)).collect();
+                let _ = write!(out, "\n## {title}\n\n{}", items.join("\n"));
+            }
+        }
         if let Some(baseline) = &self.baseline {
             let _ = write!(out, "\n## Before the first edit\n\n{}", quote(baseline));
         }

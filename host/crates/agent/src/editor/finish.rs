@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::tools::{self, Account, Answer};
+use serde_json::Value;
+
+use super::tools::{self, Account, Answer, DoneOutcome};
 use super::verify::{Attempt, tail};
 use super::{Draft, Session, TaskInput, prompt};
 use crate::context::{
@@ -12,7 +14,7 @@ use crate::gate_inputs::{FileChange, GateInput, Steps, gate_inputs_changed, touc
 use act_audit::{Decision, Entry, Event, Head};
 use act_core::event::{EventKind, Events};
 use act_core::{Outcome, RunId, StuckReason, reason};
-use act_model::{Stop, ToolResult, Turn};
+use act_model::{Stop, ToolCall, ToolResult, Turn};
 use act_workspace::ChangedFile;
 
 /// How a task ended, with what the user is shown of it.
@@ -78,6 +80,7 @@ impl Session<'_> {
         let run_id = last.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let files = self.editor.writer.changed();
         let gate_inputs = self.gate_inputs();
+        let goals = self.plans.goals();
         let by_host = done.is_none();
         let done = done.unwrap_or_else(|| self.account_of_host());
         let summary = Summary {
@@ -85,6 +88,9 @@ impl Session<'_> {
             what: done.what,
             why: done.why,
             tests: done.tests,
+            nothing_to_do: done.outcome == DoneOutcome::NothingToDo,
+            assumptions: goals.assumptions.clone(),
+            criteria_dropped: goals.dropped_lines(),
             test_files: self.test_files(),
             had_tests: self.has_tests != Some(false),
             run_id: run_id.clone(),
@@ -155,7 +161,8 @@ impl Session<'_> {
         self.left_out = left_out;
         let host = self.account_of_host();
         let or = |text: String, other: String| if text.is_empty() { other } else { text };
-        Account { what: or(what, host.what), why: or(why, host.why), tests }
+        let outcome = done.outcome;
+        Account { what: or(what, host.what), why: or(why, host.why), tests, outcome }
     }
 
     /// The host's account, for a task without one of the Editor.
@@ -164,11 +171,11 @@ impl Session<'_> {
         let strategy = strategy.map(|text| without_commit_text(text, &mut vec![]));
         let strategy = strategy.filter(|text| !text.is_empty());
         let strategy = strategy.map(|text| format!(" Strategy: {text}")).unwrap_or_default();
-        Account {
-            what: "The files below were changed.".to_owned(),
-            why: format!("The task asked for it.{strategy}"),
-            tests: None,
-        }
+        let (what, why) = match self.is_unchanged() {
+            true => ("No file was changed.", "The Editor says that the task needs no change."),
+            false => ("The files below were changed.", "The task asked for it."),
+        };
+        Account { what: what.to_owned(), why: format!("{why}{strategy}"), ..Account::default() }
     }
 
     /// Changed files that are tests, or contain more tests than before.
@@ -229,12 +236,16 @@ impl Session<'_> {
         // No decision can follow any more. If the snapshot cannot be written, the report still names the end.
         let _ = self.write_due_snapshot();
         let (theories, derived) = match &ended.outcome {
+            Outcome::Stuck { reason: StuckReason::Impossible } => {
+                (self.theories_of_the_impossible(ended.summary.as_deref()), false)
+            }
             Outcome::Stuck { reason } => {
                 let model_answers = match reason {
                     StuckReason::HardStop => true,
                     // The model calls no tools, has no tokens left or accepts no more text. No other version of act ended
                     // this task.
                     StuckReason::ModelIdle
+                    | StuckReason::Impossible
                     | StuckReason::Budget
                     | StuckReason::ContextFull
                     | StuckReason::Other(_) => false,
@@ -251,6 +262,26 @@ impl Session<'_> {
             return TaskResult::cancelled();
         }
         self.report(ended, theories, derived)
+    }
+
+    /// The reason of a model that calls the task impossible, as hypotheses: one for each of its paragraphs and list items.
+    /// The evidence is where the model looked; the host cannot judge more than that it did.
+    fn theories_of_the_impossible(&self, reason: Option<&str>) -> Vec<Hypothesis> {
+        let run_id = self.last.as_ref().and_then(|last| last.run_id.as_ref());
+        let run_id = run_id.map(ToString::to_string).unwrap_or_default();
+        let evidence = self.looked.join(", ");
+        paragraphs(reason.unwrap_or_default())
+            .into_iter()
+            .map(|text| Hypothesis { text, run_id: run_id.clone(), evidence: evidence.clone() })
+            .collect()
+    }
+
+    /// Records a successful call that looks into the files, as the report of an impossible task names it.
+    pub(super) fn note_look(&mut self, call: &ToolCall) {
+        let fresh = looks(call).into_iter().filter(|look| !self.looked.contains(look));
+        let room = MOST_LOOKS.saturating_sub(self.looked.len());
+        let fresh: Vec<_> = fresh.take(room).collect();
+        self.looked.extend(fresh);
     }
 
     /// Asks the model for hypotheses, twice if needed. Returns `None` when it gives too few that can be checked.
@@ -414,6 +445,58 @@ pub(super) fn idle(last: &Turn) -> TaskResult {
     let quoted =
         if cut.is_empty() { String::new() } else { format!(". Its last words: {cut}{mark}") };
     TaskResult::stuck(StuckReason::ModelIdle, Some(format!("{what}{quoted}")))
+}
+
+/// The model says that the task cannot be done.
+pub(super) fn impossible(account: &Account) -> TaskResult {
+    let texts = [account.why.trim(), account.what.trim()];
+    let texts: Vec<_> = texts.into_iter().filter(|text| !text.is_empty()).collect();
+    TaskResult::stuck(StuckReason::Impossible, Some(texts.join("\n\n")))
+}
+
+/// Paragraphs and list items of a text, each on one line.
+fn paragraphs(text: &str) -> Vec<String> {
+    let mut all: Vec<String> = vec![];
+    let mut continues = false;
+    for line in text.lines() {
+        let item = line.trim();
+        let marked =
+            item.starts_with(['-', '*', '+']) || item.starts_with(|c: char| c.is_ascii_digit());
+        match all.last_mut() {
+            _ if item.is_empty() => {}
+            Some(last) if continues && !marked => {
+                last.push(' ');
+                last.push_str(item);
+            }
+            _ => all.push(item.trim_start_matches(['-', '*', '+', ' ']).to_owned()),
+        }
+        continues = !item.is_empty();
+    }
+    all
+}
+
+/// Places that a report names as looked at; a person would not read more.
+const MOST_LOOKS: usize = 12;
+/// Characters of a path or pattern in a report.
+const LOOK: usize = 120;
+
+/// The files that a call of `read` names, or the pattern of a `search`; nothing for other tools.
+fn looks(call: &ToolCall) -> Vec<String> {
+    let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+    let short = |text: &str| text.chars().take(LOOK).collect::<String>();
+    let text = |value: &Value| value.as_str().map(short);
+    match call.name.as_str() {
+        "read" => {
+            let files = arguments["files"].as_array().into_iter().flatten();
+            let files = files.filter_map(|file| text(&file["path"]).or_else(|| text(file)));
+            text(&arguments["path"]).into_iter().chain(files).collect()
+        }
+        "search" => {
+            let pattern = text(&arguments["pattern"]).unwrap_or_default();
+            vec![format!("search for {pattern}")]
+        }
+        _ => vec![],
+    }
 }
 
 /// The task has spent its tokens.

@@ -2,7 +2,7 @@
 //!
 //! This file is the loop. [`Editor::work`] holds conversations until the task ends; a conversation is a row of turns; a turn
 //! is calls of tools, and what the host does by itself when the model calls none. The decisions of the loop are the pure
-//! functions at the end of the file, from `host_action` on. Beside it:
+//! functions at the end of the file, from `batches` on. Beside it:
 //!
 //! - `tools`: the tools that the model may call, the host's and those of components, in one list
 //! - `plan`: plans, strategies and snapshots
@@ -30,17 +30,18 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
+use futures_util::future::{Either, join_all, ready};
 use tokio_util::sync::CancellationToken;
 
 pub use finish::{OrEnd, TaskResult, end_before_work};
 pub use request::{Boundary, MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use resume::Draft;
-pub use tools::{Answer, Tool, ToolOutput};
+pub use tools::{Answer, Called, Tool};
 
 use self::plan::{Changes, History, Plans, Strategies};
 use self::review::Review;
 use self::scouts::Decisions;
-use self::tools::{Account, Tools};
+use self::tools::{Account, DoneOutcome, Request, ToolOutput, Tools};
 use self::verify::{Baseline, DebugLoop};
 use crate::context::{NotesWriter, ScoutPayload, SnapshotKind, VerifiedRun};
 use crate::scout::{ReportCheck, Scout};
@@ -165,6 +166,9 @@ pub enum AfterConversation {
     Done(Option<Account>),
 }
 
+/// Calls that run at once. Each call of a component has a thread and a memory of its own, so that more would take the
+/// machine from the user, and a call takes milliseconds.
+const AT_ONCE: usize = 8;
 /// Calls of one turn that are performed. The others are refused, so that one turn cannot fill the conversation.
 const CALLS_PER_TURN: usize = 64;
 /// Bytes of one answer of a component's tool. The built-in tools stay far below.
@@ -204,8 +208,10 @@ pub struct Session<'a> {
     /// Kinds of text that were left out of the Editor's account.
     left_out: Vec<&'static str>,
     review: Review,
-    /// The criteria were shown since the last verification.
+    /// The criteria in force were shown since the last verification.
     criteria_shown: bool,
+    /// What the Editor has read and searched in this task.
+    looked: Vec<String>,
     /// Bytes of the host's answers in this conversation.
     answer_bytes: usize,
     /// Questions to Scouts since the last verification.
@@ -237,6 +243,7 @@ impl<'a> Session<'a> {
             left_out: vec![],
             review: Review::default(),
             criteria_shown: false,
+            looked: vec![],
             answer_bytes: 0,
             questions: 0,
             verifications_at_restart: None,
@@ -334,22 +341,110 @@ impl<'a> Session<'a> {
         tools: &Tools,
         conversation: &mut dyn Conversation,
     ) -> OrEnd<Option<AfterConversation>> {
-        let mut results = Vec::with_capacity(turn.calls.len());
-        for (at, call) in turn.calls.iter().enumerate() {
-            let output = match at < CALLS_PER_TURN {
-                true => self.perform(call, tools).await?,
-                false => Answer::refusal("budget", "too many calls in one turn").into(),
-            };
-            let answer = match output {
-                ToolOutput::End(next) => return Ok(Some(next)),
-                ToolOutput::Answer(answer) => answer,
-            };
-            self.answer_bytes += answer.text.len();
-            let (id, is_error) = (call.id.clone(), answer.is_error);
-            results.push(ToolResult { id, content: answer.text, is_error });
+        let places: Vec<_> = turn.calls.iter().map(|call| tools.place(&call.name)).collect();
+        let mut answers: Vec<Option<Answer>> = vec![None; turn.calls.len()];
+        let mut edit_refused = false;
+        for batch in batches(&places) {
+            self.check_audit()?;
+            if batch.iter().take(1).any(|&at| turn.calls[at].name != "plan") {
+                self.write_due_snapshot()?;
+            }
+            for (at, called) in self.call_at_once(turn, &batch, tools).await {
+                let call = &turn.calls[at];
+                if call.name != "plan" {
+                    self.write_due_snapshot()?;
+                }
+                let output = match called {
+                    Called::Answer(answer) => self.take_answer(call, places[at], answer).into(),
+                    Called::Request(request) => self.perform(request, edit_refused).await?,
+                };
+                let answer = match output {
+                    ToolOutput::End(next) => return Ok(Some(next)),
+                    ToolOutput::Answer(answer) => answer,
+                };
+                edit_refused |= answer.is_error && places[at] == Place::Alone;
+                self.answer_bytes += answer.text.len();
+                answers[at] = Some(answer);
+            }
+            if self.editor.cancel.is_cancelled() {
+                return Err(TaskResult::cancelled().into());
+            }
         }
-        conversation.answer(results).map_err(|error| model_failed(&error))?;
+        let answered = turn.calls.iter().zip(answers).filter_map(|(call, answer)| {
+            let Answer { text, is_error } = answer?;
+            Some(ToolResult { id: call.id.clone(), content: text, is_error })
+        });
+        conversation.answer(answered.collect()).map_err(|error| model_failed(&error))?;
         Ok(None)
+    }
+
+    /// Makes the calls of a batch at once. A call that is refused is not made.
+    async fn call_at_once(
+        &self,
+        turn: &Turn,
+        batch: &[usize],
+        tools: &Tools,
+    ) -> Vec<(usize, Called)> {
+        let calls = batch.iter().map(|&at| {
+            let call = &turn.calls[at];
+            match self.admit(at, call, tools) {
+                Ok(tool) => Either::Left(tool.call(&call.arguments, self)),
+                Err(refusal) => Either::Right(ready(Called::Answer(refusal))),
+            }
+        });
+        batch.iter().copied().zip(join_all(calls).await).collect()
+    }
+
+    /// Returns the tool of the `at`th call of a turn, or the refusal of the call.
+    fn admit<'t>(
+        &self,
+        at: usize,
+        call: &ToolCall,
+        tools: &'t Tools,
+    ) -> Result<&'t dyn Tool, Answer> {
+        if at >= CALLS_PER_TURN {
+            return Err(Answer::refusal("budget", "too many calls in one turn"));
+        }
+        let tool = tools.find(self.editor.aim, self.phase, &call.name)?;
+        if tool.adds_material() && self.answer_bytes > CONVERSATION_BYTES {
+            let message = "the conversation is full: nothing more can be read; call verify with the edits so far";
+            return Err(Answer::refusal("budget", message));
+        }
+        Ok(tool)
+    }
+
+    /// Takes the answer of a tool. A call that may have edited is answered with the difference it made.
+    fn take_answer(&mut self, call: &ToolCall, place: Place, answer: Answer) -> Answer {
+        let answer = match answer.text.len() > RESULT_BYTES {
+            true => Answer::refusal("too_large", "the tool's answer is too large; ask for less"),
+            false => answer,
+        };
+        if !answer.is_error {
+            self.note_look(call);
+        }
+        if place != Place::Alone {
+            return answer;
+        }
+        let answer = self.with_difference(answer);
+        if self.phase != Phase::Planning {
+            self.phase = self.phase_of_tree();
+        }
+        answer
+    }
+
+    /// Performs a request of the model. `edit_refused`: an edit of the same turn was refused.
+    async fn perform(&mut self, request: Request, edit_refused: bool) -> OrEnd<ToolOutput> {
+        if edit_refused && request.judges_the_tree() {
+            let message = "not run: an edit of this turn was refused, so this is not the tree you meant; mend the \
+                           edit first, then call again";
+            return Ok(Answer::refusal("not_verified", message).into());
+        }
+        match request {
+            Request::Plan(plan) => self.adopt(plan).await.map(ToolOutput::Answer),
+            Request::AskScout(ask) => self.ask_scout(ask).await.map(ToolOutput::Answer),
+            Request::Verify => self.verify().await,
+            Request::Done(account) => self.done(account).await,
+        }
     }
 
     /// Requests one turn of the model. Errors that may pass are retried.
@@ -364,36 +459,6 @@ impl<'a> Session<'a> {
         })?)
     }
 
-    /// Performs one call, or refuses it. A call of a tool that may edit is answered with the difference it made.
-    async fn perform(&mut self, call: &ToolCall, tools: &Tools) -> OrEnd<ToolOutput> {
-        self.check_audit()?;
-        let tool = match tools.find(self.editor.aim, self.phase, &call.name) {
-            Ok(tool) => tool,
-            Err(refusal) => return Ok(refusal.into()),
-        };
-        if call.name != "plan" {
-            self.write_due_snapshot()?;
-        }
-        if tool.adds_material() && self.answer_bytes > CONVERSATION_BYTES {
-            let message = "the conversation is full: nothing more can be read; call verify with the edits so far";
-            return Ok(Answer::refusal("budget", message).into());
-        }
-        let output = tool.call(&call.arguments, self).await?;
-        let answer = match output {
-            ToolOutput::Answer(answer) if tool.may_edit() => answer,
-            output => return Ok(output),
-        };
-        if self.editor.cancel.is_cancelled() {
-            return Err(TaskResult::cancelled().into());
-        }
-        let answer = match answer.text.len() > RESULT_BYTES {
-            true => Answer::refusal("too_large", "the tool's answer is too large; ask for less"),
-            false => self.with_difference(answer),
-        };
-        self.phase = self.phase_of_tree();
-        Ok(answer.into())
-    }
-
     fn milestone(&self, milestone: Milestone) {
         self.editor.events.emit(milestone.into());
     }
@@ -401,6 +466,11 @@ impl<'a> Session<'a> {
     /// Returns whether anything changed since the last verification.
     fn edited(&self) -> bool {
         self.fingerprint() != self.verified_tree
+    }
+
+    /// Returns whether the task has changed no file, or has undone every change.
+    fn is_unchanged(&self) -> bool {
+        self.editor.writer.changed().is_empty()
     }
 
     /// The parts of the task that show whether a turn achieved anything.
@@ -464,13 +534,64 @@ const OVERDUE: &str = "Many turns have passed without a verification, so the hos
 const NOT_CLOSED: &str =
     "You did not call `done`, and the tree is not the one that was green, so the host ran `verify`";
 
+/// The place of a call among the calls of its turn.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// At once with the calls beside it: the call edits nothing.
+    Beside,
+    /// After the calls before it and before the calls after it: the call may edit, or names no tool, which may have been
+    /// meant as an edit.
+    Alone,
+    /// After all other calls: the call judges the tree that the turn leaves.
+    Last(LastCall),
+}
+
+/// The calls that run at the end of a turn, in the order in which they run: a claim that the task is done is about the
+/// verification that was asked for beside it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum LastCall {
+    Verify,
+    Done,
+}
+
+impl LastCall {
+    fn of(tool: &str) -> Option<Self> {
+        match tool {
+            "verify" => Some(Self::Verify),
+            "done" => Some(Self::Done),
+            _ => None,
+        }
+    }
+}
+
+/// Divides the calls of a turn into batches, by their indices. The calls of a batch run at once, and the batches in order,
+/// so that a call sees the edits before it.
+fn batches(places: &[Place]) -> Vec<Vec<usize>> {
+    let mut batches: Vec<Vec<usize>> = vec![];
+    let mut last = vec![];
+    let mut open = false;
+    for (at, place) in places.iter().enumerate() {
+        match (place, batches.last_mut()) {
+            (Place::Last(call), _) => last.push((*call, at)),
+            (Place::Beside, Some(batch)) if open && batch.len() < AT_ONCE => batch.push(at),
+            (place, _) => {
+                batches.push(vec![at]);
+                open = *place == Place::Beside;
+            }
+        }
+    }
+    last.sort();
+    batches.extend(last.into_iter().map(|(_, at)| vec![at]));
+    batches
+}
+
 /// The phase of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
-    /// Only `plan` may be called.
+    /// No edit, verification or end before a plan.
     Planning,
     Working,
-    /// The tree is the one that was green.
+    /// The tree is the one that was green, and holds changes of the task.
     Closing,
 }
 
@@ -529,7 +650,6 @@ enum HostAction {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PhaseRefusal {
     PlanFirst,
-    NotVerified,
     DryRun,
 }
 
@@ -538,7 +658,6 @@ impl PhaseRefusal {
     fn reason(self) -> &'static str {
         match self {
             Self::PlanFirst => "plan_first",
-            Self::NotVerified => "not_verified",
             Self::DryRun => "dry_run",
         }
     }
@@ -546,9 +665,9 @@ impl PhaseRefusal {
     /// The message that leads the model on.
     fn hint(self) -> &'static str {
         match self {
-            Self::PlanFirst => "call plan before any other tool",
-            Self::NotVerified => {
-                "only a green run of the current tree finishes a task; call verify"
+            Self::PlanFirst => {
+                "edits, verify and done need a plan: call plan first; list, read, search, read_log and ask_scout work \
+                 before it"
             }
             Self::DryRun => {
                 "this is a dry run: nothing is verified; call done when the proposal is complete"
@@ -557,15 +676,52 @@ impl PhaseRefusal {
     }
 }
 
-/// Decides whether a tool may be called in this phase; `None` when it may.
-fn phase_refusal(aim: Aim, phase: Phase, tool: &str) -> Option<PhaseRefusal> {
+/// Decides whether a tool may be called in this phase; `None` when it may. `may_edit`: the tool can change the repository.
+fn phase_refusal(aim: Aim, phase: Phase, tool: &str, may_edit: bool) -> Option<PhaseRefusal> {
     match (phase, tool) {
-        (Phase::Planning, "plan") => None,
-        (Phase::Planning, _) => Some(PhaseRefusal::PlanFirst),
+        (Phase::Planning, "verify" | "done") => Some(PhaseRefusal::PlanFirst),
+        (Phase::Planning, _) if may_edit => Some(PhaseRefusal::PlanFirst),
         (_, "verify") if aim == Aim::Proposal => Some(PhaseRefusal::DryRun),
-        (Phase::Working, "done") if aim == Aim::Proposal => None,
-        (Phase::Working, "done") => Some(PhaseRefusal::NotVerified),
         _ => None,
+    }
+}
+
+/// Decides why `done` with this outcome cannot end the task, as the word and the message of a refusal; `None` when it can.
+/// `green`: a run judged exactly this tree and passed. `looked`: the Editor has read or searched in this task.
+fn done_refusal(
+    aim: Aim,
+    outcome: DoneOutcome,
+    unchanged: bool,
+    green: bool,
+    looked: bool,
+) -> Option<(&'static str, &'static str)> {
+    match outcome {
+        DoneOutcome::Impossible if !looked => Some((
+            "bad_arguments",
+            "impossible needs evidence: read or search the places that show it, and name them in why",
+        )),
+        DoneOutcome::Impossible => None,
+        DoneOutcome::NothingToDo if !unchanged => Some((
+            "bad_arguments",
+            "the task has changed files, so there was something to do: undo the changes, or verify them and call done \
+             with the outcome changed",
+        )),
+        DoneOutcome::NothingToDo => None,
+        DoneOutcome::Changed if aim == Aim::Green && !green && unchanged => Some((
+            "not_verified",
+            "nothing is changed and no run is green: edit and verify; where the task needs no change or cannot be \
+             done, call done with the outcome nothing_to_do or impossible",
+        )),
+        DoneOutcome::Changed if aim == Aim::Green && !green => Some((
+            "not_verified",
+            "only a green run of the tree as it is now finishes a task; call verify",
+        )),
+        DoneOutcome::Changed if unchanged => Some((
+            "bad_arguments",
+            "nothing is changed since the start of the task: edit, or call done with the outcome nothing_to_do or \
+             impossible",
+        )),
+        DoneOutcome::Changed => None,
     }
 }
 
@@ -622,7 +778,8 @@ fn reminder(phase: Phase, stop: Stop) -> &'static str {
         (Phase::Planning, _) => "Call `plan` first.",
         (Phase::Working, _) => {
             "Nothing has been edited since the last verification. Use the file tools to make the change, \
-             or call `verify`. Words alone do not finish the task."
+             or call `verify`. Words alone do not finish the task: where it needs no change, or cannot be done, call \
+             `done` with the outcome `nothing_to_do` or `impossible`."
         }
         (Phase::Closing, _) => "The tree is green. Call `done`, or edit on and verify again.",
     }
@@ -632,24 +789,71 @@ fn reminder(phase: Phase, stop: Stop) -> &'static str {
 mod decisions {
     use super::*;
 
+    /// EDITOR-4
     #[test]
-    fn before_the_plan_every_other_tool_is_refused() {
-        for tool in ["verify", "done", "read", "edit_line", "ask_scout"] {
-            assert_eq!(
-                phase_refusal(Aim::Green, Phase::Planning, tool),
-                Some(PhaseRefusal::PlanFirst)
-            );
+    fn before_the_plan_edits_verify_and_done_are_refused() {
+        let refusal = |tool, may_edit| phase_refusal(Aim::Green, Phase::Planning, tool, may_edit);
+        for (tool, may_edit) in [("verify", false), ("done", false), ("replace", true)] {
+            assert_eq!(refusal(tool, may_edit), Some(PhaseRefusal::PlanFirst), "{tool}");
         }
-        assert_eq!(phase_refusal(Aim::Green, Phase::Planning, "plan"), None);
+        for tool in ["plan", "list", "read", "search", "ask_scout", "read_log"] {
+            assert_eq!(refusal(tool, false), None, "{tool}");
+        }
     }
 
+    /// EDITOR-60
     #[test]
-    fn done_needs_a_green_run() {
-        assert_eq!(
-            phase_refusal(Aim::Green, Phase::Working, "done"),
-            Some(PhaseRefusal::NotVerified)
-        );
-        assert_eq!(phase_refusal(Aim::Green, Phase::Closing, "done"), None);
+    fn calls_take_effect_in_order_and_judgements_come_last() {
+        use LastCall::{Done, Verify};
+        use Place::{Alone, Beside, Last};
+        for (places, expected) in [
+            (vec![], vec![]),
+            (vec![Beside, Beside, Beside], vec![vec![0, 1, 2]]),
+            (
+                vec![Beside, Beside, Alone, Beside, Alone, Alone],
+                vec![vec![0, 1], vec![2], vec![3], vec![4], vec![5]],
+            ),
+            (
+                vec![Last(Done), Alone, Last(Verify), Beside, Last(Verify), Beside],
+                vec![vec![1], vec![3, 5], vec![2], vec![4], vec![0]],
+            ),
+            (vec![Beside; 10], vec![(0..8).collect(), vec![8, 9]]),
+        ] {
+            assert_eq!(batches(&places), expected, "{places:?}");
+        }
+    }
+
+    /// EDITOR-9, EDITOR-61
+    #[test]
+    fn each_outcome_needs_its_proof() {
+        use DoneOutcome::{Changed, Impossible, NothingToDo};
+        let word = |aim, outcome, unchanged, green, looked| {
+            done_refusal(aim, outcome, unchanged, green, looked).map(|(word, _)| word)
+        };
+        for (outcome, unchanged, green, looked, expected) in [
+            (Changed, false, true, false, None),
+            (Changed, false, false, true, Some("not_verified")),
+            (Changed, true, false, true, Some("not_verified")),
+            (Changed, true, true, true, Some("bad_arguments")),
+            (NothingToDo, true, false, false, None),
+            (NothingToDo, true, true, false, None),
+            (NothingToDo, false, true, true, Some("bad_arguments")),
+            (Impossible, true, false, true, None),
+            (Impossible, false, true, true, None),
+            (Impossible, true, false, false, Some("bad_arguments")),
+        ] {
+            let case = format!("{outcome:?} {unchanged} {green} {looked}");
+            assert_eq!(word(Aim::Green, outcome, unchanged, green, looked), expected, "{case}");
+        }
+        // EDITOR-50: nothing is verified in a dry run.
+        for (outcome, unchanged, expected) in [
+            (Changed, false, None),
+            (Changed, true, Some("bad_arguments")),
+            (NothingToDo, true, None),
+            (NothingToDo, false, Some("bad_arguments")),
+        ] {
+            assert_eq!(word(Aim::Proposal, outcome, unchanged, false, false), expected);
+        }
     }
 
     #[test]
@@ -703,9 +907,12 @@ mod decisions {
     #[test]
     fn a_dry_run_verifies_nothing_and_ends_with_done_or_silence() {
         let dry = Aim::Proposal;
-        assert_eq!(phase_refusal(dry, Phase::Working, "verify"), Some(PhaseRefusal::DryRun));
-        assert_eq!(phase_refusal(dry, Phase::Working, "done"), None);
-        assert_eq!(phase_refusal(dry, Phase::Planning, "done"), Some(PhaseRefusal::PlanFirst));
+        assert_eq!(phase_refusal(dry, Phase::Working, "verify", false), Some(PhaseRefusal::DryRun));
+        assert_eq!(phase_refusal(dry, Phase::Working, "done", false), None);
+        assert_eq!(
+            phase_refusal(dry, Phase::Planning, "done", false),
+            Some(PhaseRefusal::PlanFirst)
+        );
         assert_eq!(after_silence(dry, Phase::Working, true, false, 1), HostAction::Propose);
         assert_eq!(after_silence(dry, Phase::Working, false, false, 1), HostAction::Propose);
         assert_eq!(after_silence(dry, Phase::Working, true, true, 1), HostAction::Remind);

@@ -17,39 +17,115 @@ use act_core::event::{EventKind, Milestone};
 use act_core::reason;
 
 /// A plan of the model, as `plan` takes it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Plan {
-    pub criteria: Vec<String>,
-    pub acceptance: Vec<String>,
+pub struct Plan {
+    pub(super) criteria: Vec<String>,
+    pub(super) acceptance: Vec<String>,
     #[serde(default)]
-    pub non_goals: Vec<String>,
-    pub strategy: String,
-    #[serde(default)]
-    pub questions: BTreeMap<String, String>,
+    pub(super) non_goals: Vec<String>,
+    pub(super) strategy: String,
+    /// What the model takes for granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub decisions: Vec<Decision>,
+    pub(super) assumptions: Vec<String>,
+    /// Goals of earlier plans that no longer hold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) drop: Vec<Dropped>,
+    #[serde(default)]
+    pub(super) questions: BTreeMap<String, String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) decisions: Vec<Decision>,
 }
 
-/// The criteria of all plans of a task. A later plan adds to them and removes none.
+/// A goal of the model's own that it took back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Dropped {
+    pub criterion: String,
+    pub reason: String,
+}
+
+/// The goals of all plans of a task. A later plan adds to them; it removes only those that it drops with a reason.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PlanGoals {
     pub criteria: Vec<String>,
     pub acceptance: Vec<String>,
     pub non_goals: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assumptions: Vec<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<Dropped>,
 }
 
+/// Goals that the plans of one task may have, in all their lists together: far more than a person checks. They are part of
+/// every later conversation.
+const MOST_GOALS: usize = 200;
+
 impl PlanGoals {
+    /// Adds the goals of a plan, then removes those that it drops. A goal that a later plan states again is one again.
     pub(super) fn add(&mut self, plan: &Plan) {
         for (all, new) in [
             (&mut self.criteria, &plan.criteria),
             (&mut self.acceptance, &plan.acceptance),
             (&mut self.non_goals, &plan.non_goals),
+            (&mut self.assumptions, &plan.assumptions),
         ] {
+            self.dropped.retain(|dropped| !new.iter().any(|item| same(item, &dropped.criterion)));
             let fresh: Vec<_> = new.iter().filter(|item| !all.contains(item)).cloned().collect();
             all.extend(fresh);
         }
+        for dropped in &plan.drop {
+            for all in [
+                &mut self.criteria,
+                &mut self.acceptance,
+                &mut self.non_goals,
+                &mut self.assumptions,
+            ] {
+                all.retain(|item| !same(item, &dropped.criterion));
+            }
+            self.dropped.push(dropped.clone());
+        }
     }
+
+    /// Returns why a plan cannot be added to these goals, or `None` when it can. `users`: the user's constraints, non-goals
+    /// and boundaries.
+    fn refusal(&self, plan: &Plan, users: &[&[String]]) -> Option<String> {
+        let lists = [&self.criteria, &self.acceptance, &self.non_goals, &self.assumptions];
+        let new = [&plan.criteria, &plan.acceptance, &plan.non_goals, &plan.assumptions];
+        let count = lists.iter().chain(&new).map(|list| list.len()).sum::<usize>();
+        if count + self.dropped.len() + plan.drop.len() > MOST_GOALS {
+            return Some(format!("the plans have more than {MOST_GOALS} criteria and other items"));
+        }
+        plan.drop.iter().find_map(|Dropped { criterion, reason }| {
+            let own = lists.iter().copied().flatten().any(|item| same(item, criterion));
+            if users.iter().copied().flatten().any(|item| same(item, criterion)) {
+                Some(format!("drop: {criterion:?} is the user's and cannot be dropped"))
+            } else if !own {
+                Some(format!("drop: no plan has {criterion:?}; repeat the words of the criterion"))
+            } else if reason.trim().is_empty() {
+                Some(format!("drop: {criterion:?} needs a reason"))
+            } else {
+                None
+            }
+        })
+    }
+
+    /// One line for each goal that was dropped, with its reason.
+    pub(super) fn dropped_lines(&self) -> Vec<String> {
+        let line = |Dropped { criterion, reason }: &Dropped| {
+            format!("{criterion} Dropped because: {reason}")
+        };
+        self.dropped.iter().map(line).collect()
+    }
+}
+
+/// Returns whether two goals have the same words, whatever their case and punctuation.
+fn same(one: &str, other: &str) -> bool {
+    let words = |text: &str| -> Vec<String> {
+        let words = text.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect()
+    };
+    words(one) == words(other)
 }
 
 impl Session<'_> {
@@ -100,10 +176,16 @@ impl Session<'_> {
         Ok(AfterConversation::Conversation(self.message_with_facts(&tried, &going_on)))
     }
 
-    /// Takes a plan of the model, asks the Scouts that it needs, and writes the snapshot that is due.
+    /// Takes a plan of the model, asks the Scouts that it needs, and writes the snapshot that is due. A plan beside the first
+    /// one and those of REPLANs is a revision, for which no snapshot is written.
     pub(super) async fn adopt(&mut self, plan: Plan) -> OrEnd<Answer> {
         if plan.strategy.trim().is_empty() {
             return Ok(Answer::refusal("bad_arguments", "strategy is empty"));
+        }
+        let request = &self.editor.input.request;
+        let users = [request.constraints(), request.non_goals(), request.boundaries()];
+        if let Some(message) = self.plans.goals().refusal(&plan, &users) {
+            return Ok(Answer::refusal("bad_arguments", &message));
         }
         let first = self.strategies.all().is_empty();
         let repeat = match self.replanning {
@@ -143,21 +225,26 @@ impl Session<'_> {
             self.asked.push(format!("asked {}", names.join(" and ")));
         }
 
-        let text = format!("{}{mark}", plan.strategy.trim());
-        let same = self.replanning.is_none() && text == self.strategies.in_force();
-        let strategy = Strategy {
-            text,
-            replan: self.replanning.map(|(number, after_attempt)| Replan { number, after_attempt }),
-            requery: requery.clone(),
-            changed: vec![],
-        };
-        // A plan that only adds decisions or criteria keeps its strategy.
-        if !same {
+        self.decisions.decide(&plan.decisions);
+        let goals = self.plans.goals().clone();
+        // A revision of the goals, or one that only decides or asks, goes on with the strategy in force.
+        if self.replanning.is_none() && self.plans.goes_on_with(&plan.strategy) {
+            self.plans.revise(&plan);
+        } else {
+            let strategy = Strategy {
+                text: format!("{}{mark}", plan.strategy.trim()),
+                replan: self
+                    .replanning
+                    .map(|(number, after_attempt)| Replan { number, after_attempt }),
+                requery: requery.clone(),
+                changed: vec![],
+            };
             self.strategies.begin(strategy, self.changes());
             self.history.add_strategy(&plan.strategy);
+            self.plans.adopt(plan);
         }
-        self.decisions.decide(&plan.decisions);
-        self.plans.adopt(plan);
+        // The next edit is compared with the goals as they are now.
+        self.criteria_shown &= *self.plans.goals() == goals;
         self.write_due_snapshot()?;
         match self.replanning.take() {
             Some((number, attempt)) => {
@@ -205,6 +292,9 @@ impl Session<'_> {
             strategies.map(|(at, one)| format!("strategy {}: {}", at + 1, one.text)).collect();
         decisions.extend(self.asked.iter().cloned());
         decisions.extend(self.decisions.lines());
+        let goals = self.plans.goals();
+        decisions.extend(goals.assumptions.iter().map(|text| format!("assumed: {text}")));
+        decisions.extend(goals.dropped_lines());
         let state = EditorState {
             hypothesis: self.strategies.in_force().to_owned(),
             files_modified: self.changed_files(),
@@ -269,6 +359,17 @@ impl Plans {
     /// Restores the plan of a proposal with the goals of its task.
     pub(super) fn restore(&mut self, plan: Plan, goals: PlanGoals) {
         (self.in_force, self.goals) = (Some(plan), goals);
+    }
+
+    /// Returns whether a strategy is the one in force, in the same words or nearly so.
+    fn goes_on_with(&self, strategy: &str) -> bool {
+        let words = key_words(strategy);
+        self.in_force.as_ref().is_some_and(|plan| similar(&key_words(&plan.strategy), &words))
+    }
+
+    /// Takes the goals of a plan whose strategy is the one in force. The attempts under it stay its attempts.
+    fn revise(&mut self, plan: &Plan) {
+        self.goals.add(plan);
     }
 
     /// Takes a plan. A replaced plan becomes a failed one if an attempt failed under it.
@@ -470,12 +571,9 @@ mod tests {
         #[test]
         fn goals_of_an_earlier_plan_are_kept() {
             let plan = |criteria: &[&str], non_goals: &[&str]| Plan {
-                criteria: criteria.iter().map(|text| (*text).to_owned()).collect(),
-                acceptance: vec![],
-                non_goals: non_goals.iter().map(|text| (*text).to_owned()).collect(),
-                strategy: "x".to_owned(),
-                questions: BTreeMap::new(),
-                decisions: vec![],
+                criteria: texts(criteria),
+                non_goals: texts(non_goals),
+                ..Plan::default()
             };
             let mut goals = PlanGoals::default();
             goals.add(&plan(&["adds", "fast"], &["speed"]));
@@ -483,19 +581,55 @@ mod tests {
             assert_eq!(goals.criteria, ["adds", "fast", "small"]);
             assert_eq!(goals.non_goals, ["speed"]);
         }
+
+        fn texts(items: &[&str]) -> Vec<String> {
+            items.iter().map(|item| (*item).to_owned()).collect()
+        }
+
+        fn dropping(criterion: &str, reason: &str) -> Plan {
+            let (criterion, reason) = (criterion.to_owned(), reason.to_owned());
+            Plan { drop: vec![Dropped { criterion, reason }], ..Plan::default() }
+        }
+
+        /// EDITOR-62
+        #[test]
+        fn a_goal_of_the_models_own_is_dropped_with_a_reason_and_can_be_stated_again() {
+            let plan = Plan { criteria: texts(&["It adds.", "fast"]), ..Plan::default() };
+            let mut goals = PlanGoals::default();
+            goals.add(&plan);
+            goals.add(&dropping("it adds", "it multiplies"));
+            assert_eq!(goals.criteria, ["fast"]);
+            assert_eq!(goals.dropped_lines(), ["it adds Dropped because: it multiplies"]);
+            goals.add(&plan);
+            assert_eq!(goals.criteria, ["fast", "It adds."]);
+            assert!(goals.dropped.is_empty());
+        }
+
+        /// EDITOR-62
+        #[test]
+        fn the_users_goals_and_unknown_ones_cannot_be_dropped() {
+            let mut goals = PlanGoals::default();
+            goals.add(&Plan {
+                criteria: texts(&["Keep the public API", "adds"]),
+                ..Plan::default()
+            });
+            let constraints = texts(&["keep the public API!"]);
+            let refused = |criterion, reason| {
+                goals.refusal(&dropping(criterion, reason), &[constraints.as_slice()])
+            };
+            assert!(refused("Keep the public API", "x").unwrap().contains("is the user's"));
+            assert!(refused("other", "x").unwrap().contains("no plan has"));
+            assert!(refused("adds", " ").unwrap().contains("needs a reason"));
+            assert_eq!(refused("adds", "x"), None);
+            let many = Plan { criteria: vec!["x".to_owned(); MOST_GOALS], ..Plan::default() };
+            assert!(goals.refusal(&many, &[]).unwrap().contains("more than 200"));
+        }
     }
 
     mod plans {
         use super::super::*;
         fn plan(strategy: &str, criterion: &str) -> Plan {
-            Plan {
-                criteria: vec![criterion.into()],
-                acceptance: vec![],
-                non_goals: vec![],
-                strategy: strategy.into(),
-                questions: Default::default(),
-                decisions: vec![],
-            }
+            Plan { criteria: vec![criterion.into()], strategy: strategy.into(), ..Plan::default() }
         }
 
         fn attempt(number: u32) -> Attempt {
@@ -539,6 +673,20 @@ mod tests {
             assert_eq!(told(&plans.so_far())[2], ("two", vec![]));
             assert_eq!(plans.attempts().len(), 3);
             assert_eq!(plans.goals().criteria, ["a", "b", "c"]);
+        }
+
+        /// EDITOR-62
+        #[test]
+        fn a_revision_of_the_goals_keeps_strategy_and_attempts() {
+            let mut plans = Plans::default();
+            plans.adopt(plan("flip the sign in add", "a"));
+            plans.fail(attempt(1));
+            assert!(plans.goes_on_with("Flip the sign in `add`."));
+            assert!(!plans.goes_on_with("flip the sign in add and sub"));
+            plans.revise(&plan("Flip the sign in `add`.", "b"));
+            plans.fail(attempt(2));
+            assert_eq!(told(&plans.so_far()), [("flip the sign in add", vec![1, 2])]);
+            assert_eq!(plans.goals().criteria, ["a", "b"]);
         }
     }
 

@@ -87,6 +87,7 @@ pub(super) fn resuming(task: &TaskInput, facts: &ResumeContext<'_>, instruction:
     list(&mut text, "Criteria", &facts.goals.criteria);
     list(&mut text, "Acceptance", &facts.goals.acceptance);
     list(&mut text, "Not wanted", &facts.goals.non_goals);
+    list(&mut text, "Taken for granted", &facts.goals.assumptions);
     for report in facts.reports {
         text.push_str(&format!("\n\nReport of {}:\n{}", report.scout, report_for_model(report)));
     }
@@ -180,14 +181,7 @@ mod tests {
     #[test]
     fn constraints_stand_in_every_first_message() {
         let task = task("Fix add\n\nConstraints:\n- keep the public API");
-        let plan = Plan {
-            criteria: texts(&["adds"]),
-            acceptance: vec![],
-            non_goals: vec![],
-            strategy: "flip the sign".into(),
-            questions: Default::default(),
-            decisions: vec![],
-        };
+        let plan = Plan { strategy: "flip the sign".into(), ..Plan::default() };
         let tried = [FailedStrategy { plan, attempts: vec![] }];
         let goals = PlanGoals::default();
         let facts = ResumeContext {

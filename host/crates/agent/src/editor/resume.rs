@@ -59,7 +59,7 @@ impl Session<'_> {
         });
         TaskResult {
             summary: Some(match done {
-                Some(Account { what, why, tests }) => {
+                Some(Account { what, why, tests, outcome: _ }) => {
                     let tests = tests.map(|tests| format!("\n\n{tests}")).unwrap_or_default();
                     format!("{what}\n\n{why}{tests}")
                 }

@@ -4,9 +4,16 @@
 mod fakes;
 mod first_request;
 
-use act_model::{Stop, Turn};
-use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
+use act_model::{Stop, ToolSpec, Turn};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::{Answer, Called, Session, Tool};
 use fakes::{Story, attempt, call, calls, done, done_with, plan, run_id, text, verify, write};
 
 fn say(words: &str) -> Turn {
@@ -19,13 +26,293 @@ fn read() -> Turn {
 
 /// EDITOR-4
 #[test]
-fn before_the_plan_every_other_tool_answers_plan_first() {
-    let early =
-        [verify(), done(), read(), call("ask_scout", json!({"scout": "scout-a", "question": "x"}))];
-    let turns = early.into_iter().chain([plan("write it")]).chain(attempt("right\n"));
-    let told = Story::new().turns(turns).turns([done()]).run();
+fn before_the_plan_the_model_may_look_and_edits_verify_and_done_answer_plan_first() {
+    let looks =
+        [read(), call("ask_scout", json!({"scout": "scout-a", "question": "where is it?"}))];
+    let early = [verify(), done(), calls(&[write("right\n")])];
+    let turns = looks.into_iter().chain(early).chain([plan("write it")]);
+    let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
     assert_eq!(told.state(), ("SUCCESS", None));
-    assert_eq!(told.reasons(), ["plan_first"; 4]);
+    assert_eq!(told.reasons(), ["plan_first"; 3]);
+    assert!(told.questions[0].text.starts_with("where is it?"), "{:?}", told.questions);
+    assert_eq!(told.runs, 1);
+}
+
+/// EDITOR-60: a call sees the edits before it, whatever runs at once.
+#[test]
+fn a_read_sees_the_edits_before_it_in_its_turn() {
+    let look = ("read", json!({"path": "answer.txt"}));
+    let turn = [write("one\n"), look.clone(), look.clone(), write("right\n"), look];
+    let turns = [plan("write it"), calls(&turn), verify(), done()];
+    let told = Story::new().turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    let answers = told.answers();
+    assert_eq!((answers[2], answers[3], answers[5]), ("one\n", "one\n", "right\n"));
+}
+
+/// A slow tool that counts how many of its calls run at the same time.
+struct Slow {
+    edits: bool,
+    running: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Tool for Slow {
+    fn spec(&self) -> ToolSpec {
+        let (name, description) = ("slow".to_owned(), String::new());
+        ToolSpec { name, description, parameters: "{}".to_owned() }
+    }
+
+    fn call<'a>(&'a self, _: &'a str, _: &'a Session<'_>) -> BoxFuture<'a, Called> {
+        async {
+            let running = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+            self.most.fetch_max(running, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            self.running.fetch_sub(1, Ordering::SeqCst);
+            Answer::ok("slow").into()
+        }
+        .boxed()
+    }
+
+    fn may_edit(&self) -> bool {
+        self.edits
+    }
+}
+
+/// EDITOR-60
+#[test]
+fn calls_that_only_read_run_at_once_and_edits_run_alone() {
+    for (edits, at_once) in [(false, 8), (true, 1)] {
+        let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let slow = Arc::new(Slow { edits, running, most });
+        let all = calls(&vec![("slow", json!({})); 20]);
+        let turns = [plan("write it"), all].into_iter().chain(attempt("right\n")).chain([done()]);
+        let tool = Arc::clone(&slow) as Arc<dyn Tool>;
+        let told = Story::new().tool(tool).turns(turns).run();
+        assert_eq!(told.state(), ("SUCCESS", None));
+        assert_eq!(slow.most.load(Ordering::SeqCst), at_once);
+    }
+}
+
+/// EDITOR-60: a whole task in one turn, in the wrong order.
+#[test]
+fn verify_and_done_run_last_whatever_their_place_in_the_turn() {
+    let account = json!({"what": "Wrote the answer.", "why": "It was missing."});
+    let last = [("done", account.clone()), ("verify", json!({}))];
+    let turn = [last[0].clone(), last[1].clone(), write("right\n")];
+    let told = Story::new().turns([plan("write it"), calls(&turn)]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 1));
+
+    let turn = [last[1].clone(), write("wrong\n"), last[0].clone()];
+    let turns = [plan("write it"), calls(&turn)].into_iter().chain(attempt("right\n"));
+    let told = Story::new().turns(turns).turns([done()]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
+    assert_eq!(told.reasons(), ["step_failed", "not_verified"]);
+    // Each answer is that of its call.
+    assert!(told.answers()[2].starts_with("edited answer.txt"), "{:?}", told.answers());
+}
+
+/// EDITOR-60: a tree without the edit that was refused is not the one that the model means.
+#[test]
+fn a_verification_beside_a_refused_edit_is_not_run() {
+    let refused = ("full_rewrite", json!({"path": ".git/HEAD", "content": "x"}));
+    let account = json!({"what": "Wrote the answer.", "why": "It was missing."});
+    let turn = [write("right\n"), refused, ("verify", json!({})), ("done", account.clone())];
+    let unknown = [("str_replace", json!({})), ("verify", json!({}))];
+    let turns = [plan("write it"), calls(&turn), calls(&unknown), verify(), done()];
+    let told = Story::new().turns(turns).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 1));
+    let expected = ["tool_failed", "not_verified", "not_verified", "unknown_tool", "not_verified"];
+    assert_eq!(told.reasons(), expected);
+    assert_eq!(told.read("answer.txt"), "right\n", "the edit beside it stays");
+
+    let turn = [("full_rewrite", json!({"path": ".git/HEAD", "content": "x"})), ("done", account)];
+    let turns = [plan("write it"), calls(&turn), calls(&[write("right\n")]), done()];
+    let told = Story::new().dry_run().turns(turns).run();
+    assert_eq!(told.state(), ("PROPOSED", None));
+    assert_eq!(told.reasons(), ["tool_failed", "not_verified"]);
+}
+
+fn done_as(outcome: &str) -> Turn {
+    let (what, why) = ("Nothing was missing.", "answer.txt:1 holds the answer.");
+    call("done", json!({"what": what, "why": why, "outcome": outcome}))
+}
+
+/// A story whose pipeline is green before any edit.
+fn already_right() -> Story {
+    Story::new().meanwhile(|root| std::fs::write(root.join("answer.txt"), "right\n").unwrap())
+}
+
+/// EDITOR-61
+#[test]
+fn nothing_to_do_is_proven_by_a_run_of_its_own() {
+    let told = already_right().turns([plan("look"), done_as("nothing_to_do")]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 1));
+    assert_eq!(told.finished.outcome.exit() as u8, 0);
+    assert_eq!(told.finished.run_id.as_deref(), Some(run_id(1).as_str()));
+    let summary = told.read("agent/summary.md");
+    assert!(summary.contains("found nothing to do"), "{summary}");
+    assert!(summary.contains("act changed no file"), "{summary}");
+    assert!(summary.contains(&format!("`{}` at attempt 1", run_id(1))), "{summary}");
+    assert!(told.read("agent/context_002.md").contains("- milestone: success\n"));
+}
+
+/// EDITOR-61: a run that is red is an attempt, by which the debug loop counts.
+#[test]
+fn nothing_to_do_on_a_red_tree_is_a_failed_attempt() {
+    let claims = [(); 3].map(|()| done_as("nothing_to_do"));
+    let turns = [plan("look")].into_iter().chain(claims).chain([plan("write it after all")]);
+    let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 4));
+    assert_eq!(told.reasons(), ["step_failed", "step_failed"]);
+    assert!(told.answers()[1].ends_with("nothing_to_do needs a green run of this tree."));
+    assert_eq!(told.conversations.len(), 2, "the third one is a REPLAN");
+    assert!(told.read("agent/summary.md").contains("at attempt 4"));
+}
+
+/// EDITOR-61: bytes count, not edits.
+#[test]
+fn nothing_to_do_after_changes_is_refused_until_they_are_undone() {
+    let turns = [
+        plan("look"),
+        calls(&[write("right\nmore\n")]),
+        verify(),
+        done_as("nothing_to_do"),
+        calls(&[write("right\n")]),
+        done_as("nothing_to_do"),
+    ];
+    let told = already_right().turns(turns).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
+    assert_eq!(told.reasons(), ["bad_arguments"]);
+    assert!(told.read("agent/summary.md").contains("found nothing to do"));
+}
+
+/// EDITOR-61: the green run of an unchanged tree says that it proves no work, and a bare `done` ends nothing.
+#[test]
+fn an_unchanged_tree_succeeds_by_nothing_to_do_alone() {
+    let bare = [plan("look"), verify(), done(), done_as("nothing_to_do")];
+    let told = already_right().turns(bare).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 1), "judged once");
+    assert_eq!(told.reasons(), ["bad_arguments"]);
+    assert!(
+        told.answers()[1].contains("nothing is changed since the start"),
+        "{:?}",
+        told.answers()
+    );
+
+    let silent = [plan("look"), verify()].into_iter().chain(["all is well"; 3].map(say));
+    let told = already_right().turns(silent).run();
+    assert_eq!((told.state(), told.runs), (("STUCK", Some("model_idle")), 1));
+    assert!(told.messages().last().unwrap().contains("`nothing_to_do`"), "{:?}", told.messages());
+
+    let again = [plan("look")].into_iter().chain((0..12).flat_map(|n| {
+        let other = format!("right\n{n}\n");
+        [calls(&[write(&other), write("right\n")]), verify()]
+    }));
+    let told = already_right().turns(again).run();
+    assert_eq!((told.state(), told.runs), (("STUCK", Some("model_idle")), 12));
+    assert!(!told.exists("agent/summary.md"));
+}
+
+/// EDITOR-61
+#[test]
+fn an_impossible_task_ends_stuck_with_its_reason_as_hypotheses() {
+    let reason =
+        "There is no format in the repository:\n- answer.txt holds a word\n- no parser exists";
+    let claim = |why: &str| call("done", json!({"what": "", "why": why, "outcome": "impossible"}));
+    let turns = [
+        claim(reason),
+        plan("look"),
+        claim(reason),
+        calls(&[write("half\n")]),
+        read(),
+        claim(" "),
+        claim(reason),
+    ];
+    let told = Story::new().turns(turns).run();
+    assert_eq!((told.state(), told.runs), (("STUCK", Some("impossible")), 0));
+    assert_eq!(told.finished.outcome.exit() as u8, 3);
+    assert_eq!(told.reasons(), ["plan_first", "bad_arguments", "bad_arguments"]);
+    assert_eq!(told.read("answer.txt"), "half\n", "the tree stays");
+    let report = told.read("agent/stuck_report.md");
+    for part in [
+        "- reason: `impossible`\n",
+        "## Why it ended\n\n> There is no format in the repository:\n",
+        "> There is no format in the repository:\n\n- evidence: `answer.txt`\n",
+        "> answer.txt holds a word\n\n- evidence: `answer.txt`\n",
+        "> no parser exists\n\n- evidence: `answer.txt`\n",
+        "- `answer.txt (replace)`",
+    ] {
+        assert!(report.contains(part), "{part}: {report}");
+    }
+    assert!(
+        !report.contains("Derived from the failures") && !report.contains("- run: "),
+        "{report}"
+    );
+}
+
+/// EDITOR-50, EDITOR-61: in a dry run nothing to do is a proposal without changes, and no run decides.
+#[test]
+fn a_dry_run_ends_by_each_outcome_without_a_run() {
+    for (turns, state, reasons) in [
+        (vec![done(), done_as("nothing_to_do")], ("PROPOSED", None), vec!["bad_arguments"]),
+        (
+            vec![calls(&[write("right\n")]), done_as("nothing_to_do"), done()],
+            ("PROPOSED", None),
+            vec!["bad_arguments"],
+        ),
+        (vec![read(), done_as("impossible")], ("STUCK", Some("impossible")), vec![]),
+    ] {
+        let told = Story::new().dry_run().turns([plan("look")]).turns(turns).run();
+        assert_eq!((told.state(), told.reasons(), told.runs), (state, reasons, 0));
+        assert!(!told.exists("agent"));
+    }
+}
+
+/// EDITOR-13, EDITOR-29, EDITOR-62: a revision changes the goals, and neither the strategy nor the snapshots.
+#[test]
+fn a_plan_may_be_revised() {
+    let revised = |more: Value| {
+        let mut plan = json!({"criteria": [], "acceptance": [], "strategy": "Write it!"});
+        plan.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        call("plan", plan)
+    };
+    let reason = "one word is enough";
+    let dropped = |criterion: &str| json!([{"criterion": criterion, "reason": reason}]);
+    let turns = [
+        plan("write it"),
+        calls(&[write("half\n")]),
+        revised(json!({"drop": dropped("keep the file")})),
+        revised(json!({"drop": dropped("an unknown one")})),
+        revised(json!({
+            "criteria": ["it ends with a newline"],
+            "drop": dropped("answer.txt holds the answer"),
+            "assumptions": ["The answer is a word."],
+        })),
+        calls(&[write("right\n")]),
+        calls(&[write("right\nmore\n")]),
+        verify(),
+        done(),
+    ];
+    let told = Story::new().task("Fix it\n\nConstraints:\n- keep the file").turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert_eq!(told.reasons(), ["bad_arguments"; 2]);
+    let answers = told.answers();
+    assert!(answers[1].contains("answer.txt holds the answer"), "{answers:?}");
+    let (first, second) = (answers[5], answers[6]);
+    assert!(
+        first.contains("it ends with a newline") && !first.contains("holds the answer"),
+        "{first}"
+    );
+    assert!(!second.contains("it ends with a newline"), "{second}");
+    let summary = told.read("agent/summary.md");
+    assert!(summary.contains("## Assumptions\n\n> The answer is a word.\n"), "{summary}");
+    let drop = "## Criteria that were dropped\n\n> answer.txt holds the answer Dropped because: one word is enough\n";
+    assert!(summary.contains(drop), "{summary}");
+    assert!(!told.exists("agent/context_003.md"), "only the start and the success are recorded");
+    let snapshot = told.read("agent/context_002.md");
+    assert!(snapshot.contains("> assumed: The answer is a word.\n"), "{snapshot}");
+    assert!(!snapshot.contains("strategy 2"), "{snapshot}");
 }
 
 /// EDITOR-6, security line 151: the tools of the host; those of a component are its own to check.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::plan::Plan;
-use super::{AfterConversation, Aim, Editor, OrEnd, Phase, Session, phase_refusal};
+use super::{AfterConversation, Aim, Editor, LastCall, Phase, Place, Session, phase_refusal};
 use crate::context::Hypothesis;
 use act_model::{ToolCall, ToolSpec};
 
@@ -18,18 +18,11 @@ pub trait Tool: Send + Sync {
     fn spec(&self) -> ToolSpec;
 
     /// Performs one call. `arguments` is JSON text as the model wrote it, not checked. A trap or a limit is an answer that
-    /// the model can act on.
-    ///
-    /// # Errors
-    ///
-    /// The result of the task, when the call ends the whole task.
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>>;
+    /// the model can act on. The session is only read, so that several calls of tools that edit nothing run at once.
+    fn call<'a>(&'a self, arguments: &'a str, session: &'a Session<'_>) -> BoxFuture<'a, Called>;
 
-    /// Returns whether a call may change the repository, so that the model gets the difference.
+    /// Returns whether a call may change the repository. Such a call runs alone, needs a plan, and is answered with the
+    /// difference that it made.
     fn may_edit(&self) -> bool {
         true
     }
@@ -40,9 +33,49 @@ pub trait Tool: Send + Sync {
     }
 }
 
-/// The result of a call.
+/// The result of a call of a tool.
 #[derive(Debug)]
-pub enum ToolOutput {
+pub enum Called {
+    Answer(Answer),
+    /// The call asks for something that changes the state of the task, which is for the loop to do.
+    Request(Request),
+}
+
+impl From<Answer> for Called {
+    fn from(answer: Answer) -> Self {
+        Self::Answer(answer)
+    }
+}
+
+impl From<Result<Request, Answer>> for Called {
+    fn from(request: Result<Request, Answer>) -> Self {
+        request.map_or_else(Self::Answer, Self::Request)
+    }
+}
+
+/// A call of one of the host's tools, with arguments that were parsed.
+#[derive(Debug)]
+pub enum Request {
+    Plan(Plan),
+    AskScout(AskScout),
+    Verify,
+    Done(Account),
+}
+
+impl Request {
+    /// Returns whether the answer depends on the tree being as the model means it.
+    pub(super) fn judges_the_tree(&self) -> bool {
+        match self {
+            Self::Plan(_) | Self::AskScout(_) => false,
+            Self::Verify => true,
+            Self::Done(account) => account.outcome != DoneOutcome::Impossible,
+        }
+    }
+}
+
+/// The result of a request.
+#[derive(Debug)]
+pub(super) enum ToolOutput {
     Answer(Answer),
     /// The conversation ends.
     End(AfterConversation),
@@ -106,12 +139,22 @@ impl Tools {
         self.0.iter().map(|tool| tool.spec()).collect()
     }
 
+    /// Returns the place of a call of this tool among the calls of its turn.
+    pub(super) fn place(&self, name: &str) -> Place {
+        let tool = self.0.iter().find(|tool| tool.spec().name == name);
+        match (LastCall::of(name), tool) {
+            (Some(last), Some(_)) => Place::Last(last),
+            (_, Some(tool)) if !tool.may_edit() => Place::Beside,
+            _ => Place::Alone,
+        }
+    }
+
     /// Returns the tool of this name, or the refusal of a call that is not possible in this phase.
     pub(super) fn find(&self, aim: Aim, phase: Phase, name: &str) -> Result<&dyn Tool, Answer> {
         let Some(tool) = self.0.iter().find(|tool| tool.spec().name == name) else {
             return Err(Answer::refusal("unknown_tool", &format!("there is no tool {name}")));
         };
-        match phase_refusal(aim, phase, name) {
+        match phase_refusal(aim, phase, name, tool.may_edit()) {
             None => Ok(tool.as_ref()),
             Some(refusal) => Err(Answer::refusal(refusal.reason(), refusal.hint())),
         }
@@ -121,24 +164,32 @@ impl Tools {
 /// The names of the Scouts, each with its author's description unless it is Scout A or B.
 type ScoutNames<'a> = [(&'a str, Option<&'a str>)];
 
-/// The tools of the host. To add one, add it to this list; the phases in which it may be called are in `phase_refusal`.
+/// The tools of the host. To add one, add it to this list; the phases in which it may be called are in `phase_refusal`,
+/// and the calls that run at the end of a turn in `place`.
 fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
     let others = others(scouts);
     vec![
         Arc::new(HostTool {
             spec: plan_spec(scouts, &others),
             adds_material: false,
-            call: |arguments, session| plan(arguments, session).boxed(),
+            call: |arguments, _| Called::from(parse(arguments).map(Request::Plan)),
         }),
         Arc::new(HostTool {
             spec: ask_scout_spec(scouts, &others),
             adds_material: true,
-            call: |arguments, session| ask_scout(arguments, session).boxed(),
+            call: |arguments, _| Called::from(parse(arguments).map(Request::AskScout)),
         }),
         Arc::new(HostTool {
-            spec: spec("verify", "Run the whole pipeline.", object(&[], json!({}))),
+            spec: spec(
+                "verify",
+                "Run the whole pipeline on the tree as it is. In a turn with other calls it runs after them, and not \
+                 after an edit that was refused.",
+                object(&[], json!({})),
+            ),
             adds_material: false,
-            call: |arguments, session| verify(arguments, session).boxed(),
+            call: |arguments, _| {
+                Called::from(parse(arguments).map(|NoArguments {}| Request::Verify))
+            },
         }),
         Arc::new(HostTool {
             spec: spec(
@@ -147,17 +198,12 @@ fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
                 object(&["run_id"], json!({"run_id": text(), "step": text()})),
             ),
             adds_material: true,
-            call: |arguments, session| read_log(arguments, session).boxed(),
+            call: |arguments, session| read_log(arguments, session).into(),
         }),
         Arc::new(HostTool {
-            spec: spec(
-                "done",
-                "After a green verify: what changed, why, tests added or why none. Plain sentences; no commit \
-                 message, no text for a pull request.",
-                object(&["what", "why"], json!({"what": text(), "why": text(), "tests": text()})),
-            ),
+            spec: done_spec(),
             adds_material: false,
-            call: |arguments, session| done(arguments, session).boxed(),
+            call: |arguments, _| Called::from(parse(arguments).map(Request::Done)),
         }),
     ]
 }
@@ -166,7 +212,7 @@ fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
 struct HostTool {
     spec: ToolSpec,
     adds_material: bool,
-    call: for<'a> fn(&'a str, &'a mut Session<'_>) -> BoxFuture<'a, OrEnd<ToolOutput>>,
+    call: for<'a> fn(&'a str, &'a Session<'_>) -> Called,
 }
 
 impl Tool for HostTool {
@@ -174,12 +220,8 @@ impl Tool for HostTool {
         self.spec.clone()
     }
 
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
-        (self.call)(arguments, session)
+    fn call<'a>(&'a self, arguments: &'a str, session: &'a Session<'_>) -> BoxFuture<'a, Called> {
+        async move { (self.call)(arguments, session) }.boxed()
     }
 
     fn may_edit(&self) -> bool {
@@ -197,11 +239,13 @@ const ABOUT: usize = 200;
 /// A sentence for each Scout beside A and B, from its description.
 fn others(scouts: &ScoutNames<'_>) -> String {
     let one = |(name, about): &(&str, Option<&str>)| {
-        let about: String =
-            (*about)?.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT).collect();
-        Some(format!(" Also {name}: {about}"))
+        Some(format!(" Also {name}: {}", one_line((*about)?)))
     };
     scouts.iter().filter_map(one).collect()
+}
+
+fn one_line(about: &str) -> String {
+    about.chars().map(|c| if c.is_control() { ' ' } else { c }).take(ABOUT).collect()
 }
 
 fn spec(name: &str, description: &str, parameters: Value) -> ToolSpec {
@@ -226,6 +270,14 @@ fn text() -> Value {
     json!({"type": "string"})
 }
 
+fn described(description: &str) -> Value {
+    json!({"type": "string", "description": description})
+}
+
+fn texts(description: &str) -> Value {
+    json!({"type": "array", "items": text(), "description": description})
+}
+
 /// Parses arguments; a model may leave out those of a tool without any.
 fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Answer> {
     let arguments = if arguments.trim().is_empty() { "{}" } else { arguments };
@@ -234,65 +286,86 @@ fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Answer> {
 }
 
 fn plan_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
-    let texts = json!({"type": "array", "items": text()});
-    let questions: serde_json::Map<String, Value> =
-        scouts.iter().map(|(name, _)| ((*name).to_owned(), text())).collect();
+    let questions: serde_json::Map<String, Value> = scouts
+        .iter()
+        .map(|(name, about)| {
+            let about = match (*name, about) {
+                ("scout-a", _) => {
+                    "About the code: where something is, what depends on it, what a change risks."
+                        .to_owned()
+                }
+                ("scout-b", _) => {
+                    "About build, tests and environment, or the cause of a failure.".to_owned()
+                }
+                (_, Some(about)) => one_line(about),
+                (name, None) => format!("A question for {name}."),
+            };
+            ((*name).to_owned(), described(&about))
+        })
+        .collect();
     let decision = object(
         &["about", "scout_a", "scout_b", "chosen", "reason"],
-        json!({"about": text(), "scout_a": text(), "scout_b": text(), "chosen": text(), "reason": text()}),
+        json!({
+            "about": described("The matter, in the words in which the disagreement was shown."),
+            "scout_a": described("What Scout A states."),
+            "scout_b": described("What Scout B states."),
+            "chosen": described("Your decision."),
+            "reason": described("The fact that decides it."),
+        }),
     );
+    let dropped = object(
+        &["criterion", "reason"],
+        json!({
+            "criterion": described("A criterion, acceptance, non-goal or assumption of your own, word for word."),
+            "reason": described("The fact that makes it wrong or needless."),
+        }),
+    );
+    let mut questions = object(&[], questions.into());
+    questions["description"] =
+        "Questions for Scouts, by name. Each costs a conversation: ask what reading does not answer.".into();
     let description = format!(
-        "First call. `questions` maps scout-a (code map) or scout-b (build, tests) to a question. `decisions` \
-         settles what the Scouts disagree about.{others}"
+        "State the goal and the way to it, before the first edit. Call it again to revise the plan: a later plan adds \
+         to the criteria of earlier ones, and `drop` removes some. The user's constraints, non-goals and boundaries \
+         hold whatever a plan says.{others}"
     );
     let properties = json!({
-        "criteria": texts, "acceptance": texts, "non_goals": texts, "strategy": text(),
-        "questions": object(&[], questions.into()),
-        "decisions": {"type": "array", "items": decision},
+        "criteria": texts("What has to be true at the end, one sentence each that can be checked. A later plan needs only new ones."),
+        "acceptance": texts("How it is shown that the criteria hold: tests, commands of the pipeline."),
+        "non_goals": texts("What this task leaves as it is, beside the user's non-goals."),
+        "strategy": described("How you will do it: the cause or the design, the files, the tests. A plan that repeats it keeps it."),
+        "assumptions": texts("What you take for granted because the task does not say it. The summary shows it to the user."),
+        "drop": {"type": "array", "items": dropped, "description": "Criteria of earlier plans that no longer hold. The summary shows them to the user."},
+        "questions": questions,
+        "decisions": {"type": "array", "items": decision, "description": "Your decisions where the Scouts disagree. They are recorded."},
     });
     spec("plan", &description, object(&["criteria", "acceptance", "strategy"], properties))
 }
 
-async fn plan(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
-    match parse::<Plan>(arguments) {
-        Ok(plan) => session.adopt(plan).await.map(ToolOutput::Answer),
-        Err(refusal) => Ok(refusal.into()),
-    }
-}
-
+/// A question to one Scout.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct AskScout {
-    pub scout: String,
-    pub question: String,
+pub struct AskScout {
+    pub(super) scout: String,
+    pub(super) question: String,
 }
 
 fn ask_scout_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
     let names: Vec<_> = scouts.iter().map(|(name, _)| name).collect();
-    let scout = json!({"type": "string", "enum": names});
+    let scout = json!({
+        "type": "string", "enum": names,
+        "description": "scout-a knows the code, scout-b build, tests and environment.",
+    });
+    let question = described("One question. After a failed run the end of its log goes along.");
     spec(
         "ask_scout",
-        &format!("Ask a Scout about the code or a failure.{others}"),
-        object(&["scout", "question"], json!({"scout": scout, "question": text()})),
+        &format!("Ask a Scout, a read-only helper, about the code or a failure.{others}"),
+        object(&["scout", "question"], json!({"scout": scout, "question": question})),
     )
 }
 
-async fn ask_scout(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
-    match parse::<AskScout>(arguments) {
-        Ok(ask) => session.ask_scout(ask).await.map(ToolOutput::Answer),
-        Err(refusal) => Ok(refusal.into()),
-    }
-}
-
-async fn verify(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct NoArguments {}
-    match parse::<NoArguments>(arguments) {
-        Ok(NoArguments {}) => session.verify().await,
-        Err(refusal) => Ok(refusal.into()),
-    }
-}
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NoArguments {}
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -302,37 +375,79 @@ struct ReadLog {
     step: Option<String>,
 }
 
-async fn read_log(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
-    let answer = match parse::<ReadLog>(arguments) {
+fn read_log(arguments: &str, session: &Session<'_>) -> Answer {
+    match parse::<ReadLog>(arguments) {
         Ok(wanted) => session.log(&wanted.run_id, wanted.step.as_deref()),
         Err(refusal) => refusal,
-    };
-    Ok(answer.into())
+    }
 }
 
-/// The model's account of a finished task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+/// The model's account of a task that it ends.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Account {
+    #[serde(default)]
     pub(super) what: String,
+    /// `reason` is the word of the specification for the account of an impossible task.
+    #[serde(default, alias = "reason")]
     pub(super) why: String,
     #[serde(default)]
     pub(super) tests: Option<String>,
+    /// Accounts of version 0.1.0 have no outcome: each ended a task with changes.
+    #[serde(default)]
+    pub(super) outcome: DoneOutcome,
 }
 
-async fn done(arguments: &str, session: &mut Session<'_>) -> OrEnd<ToolOutput> {
-    let done = match parse::<Account>(arguments) {
-        Ok(done) => done,
-        Err(refusal) => return Ok(refusal.into()),
-    };
-    if done.what.trim().is_empty() || done.why.trim().is_empty() {
-        let message = "what and why must not be empty";
-        return Ok(Answer::refusal("bad_arguments", message).into());
+impl Account {
+    /// Returns why the account says too little, or `None` when it can be used. An impossible task has changed nothing that
+    /// `what` could name.
+    pub(super) fn refusal(&self) -> Option<Answer> {
+        let message = match self.outcome {
+            DoneOutcome::Impossible if self.why.trim().is_empty() => {
+                "why must say what makes the task impossible"
+            }
+            DoneOutcome::Impossible => return None,
+            _ if self.what.trim().is_empty() || self.why.trim().is_empty() => {
+                "what and why must not be empty"
+            }
+            _ => return None,
+        };
+        Some(Answer::refusal("bad_arguments", message))
     }
-    match session.names_foreign_run(&done) {
-        Some(refusal) => Ok(refusal.into()),
-        None => session.done(done).await,
-    }
+}
+
+/// How the model ends a task.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum DoneOutcome {
+    /// The changes of the task are green.
+    #[default]
+    Changed,
+    /// The tree needed no change.
+    NothingToDo,
+    /// The task cannot be done.
+    Impossible,
+}
+
+fn done_spec() -> ToolSpec {
+    let outcome = json!({
+        "type": "string", "enum": ["changed", "nothing_to_do", "impossible"], "default": "changed",
+        "description": "changed: your edits are green. nothing_to_do: the tree already does what the task asks, and you \
+            changed nothing; the host runs the pipeline to prove it. impossible: it cannot be done as asked; the task \
+            ends without success, and the user reads why.",
+    });
+    let properties = json!({
+        "what": described("What you changed; without changes, what you found."),
+        "why": described("Why it solves the task; for nothing_to_do and impossible the facts that show it, with files and lines."),
+        "tests": described("The tests that you added, or why none."),
+        "outcome": outcome,
+    });
+    spec(
+        "done",
+        "End the task, after a green `verify`. Plain sentences; no commit message, no text for a pull request. In one \
+         turn with `verify` it counts if that run is green.",
+        object(&["what", "why"], properties),
+    )
 }
 
 impl Session<'_> {

@@ -9,8 +9,10 @@ use regex::Regex;
 
 use super::plan::Repeat;
 use super::scouts::requery;
-use super::tools::{Account, Answer, ToolOutput};
-use super::{AfterConversation, Aim, OrEnd, Phase, Session, TaskResult, prompt};
+use super::tools::{Account, Answer, DoneOutcome, ToolOutput};
+use super::{
+    AfterConversation, Aim, OrEnd, Phase, Session, TaskResult, done_refusal, finish, prompt,
+};
 use crate::context::VerifiedRun;
 use act_core::event::{EventKind, Milestone};
 use act_core::verification::{FailReason, Status, Verdict, Verification};
@@ -21,17 +23,22 @@ use act_workspace::RootMoved;
 const GREEN_RUNS: usize = 12;
 
 impl Session<'_> {
-    /// The phase that follows from the tree: closing while it is the one that the last run found green. An edit that is
-    /// undone leaves it green.
+    /// The phase that follows from the tree: closing while it is the one that the last run found green and holds changes of
+    /// the task. An edit that is undone leaves it green. A tree without changes proves no work, so that only `done` with an
+    /// outcome of its own ends such a task.
     pub(super) fn phase_of_tree(&self) -> Phase {
         let green = self.last.as_ref().is_some_and(Verification::passed);
-        if green && !self.edited() { Phase::Closing } else { Phase::Working }
+        if green && !self.edited() && !self.is_unchanged() {
+            Phase::Closing
+        } else {
+            Phase::Working
+        }
     }
 
     /// Returns whether the last run was green and judged exactly the current tree.
     pub(super) async fn tree_is_green(&self) -> OrEnd<bool> {
-        let green = self.last.as_ref().filter(|last| last.passed());
-        let verified = green.and_then(Verification::tree_digest);
+        let Some(green) = self.last.as_ref().filter(|last| last.passed()) else { return Ok(false) };
+        let verified = green.tree_digest();
         let workplace = Arc::clone(&self.editor.workplace);
         let current = tokio::task::spawn_blocking(move || workplace.tree_digest()).await;
         // The digest is read by path, and is one of the edited directory only while the path means that directory.
@@ -47,21 +54,59 @@ impl Session<'_> {
         }
     }
 
-    /// Ends the task with the model's account, unless the tree changed since the green run.
-    pub(super) async fn done(&mut self, done: Account) -> OrEnd<ToolOutput> {
-        let done = self.without_commit_text(done);
-        if self.editor.aim == Aim::Proposal {
-            return Ok(ToolOutput::End(AfterConversation::Done(Some(done))));
+    /// Ends the task with the model's account, if the outcome has its proof.
+    pub(super) async fn done(&mut self, account: Account) -> OrEnd<ToolOutput> {
+        if let Some(refusal) = account.refusal() {
+            return Ok(refusal.into());
         }
-        if !self.tree_is_green().await? {
+        let account = match account.outcome {
+            // Its text becomes part of the stuck report, which nobody commits.
+            DoneOutcome::Impossible => account,
+            DoneOutcome::Changed | DoneOutcome::NothingToDo => self.without_commit_text(account),
+        };
+        let (aim, outcome) = (self.editor.aim, account.outcome);
+        let needs_green = aim == Aim::Green && outcome != DoneOutcome::Impossible;
+        let green = needs_green && self.tree_is_green().await?;
+        if needs_green && !green {
             self.phase = Phase::Working;
-            let message = "the tree has changed since the green run; call verify again";
-            return Ok(Answer::refusal("not_verified", message).into());
         }
-        Ok(ToolOutput::End(AfterConversation::Done(Some(done))))
+        let (unchanged, looked) = (self.is_unchanged(), !self.looked.is_empty());
+        if let Some((word, message)) = done_refusal(aim, outcome, unchanged, green, looked) {
+            return Ok(Answer::refusal(word, message).into());
+        }
+        if let Some(refusal) = self.names_foreign_run(&account) {
+            return Ok(refusal.into());
+        }
+        match outcome {
+            DoneOutcome::Impossible => Err(finish::impossible(&account).into()),
+            DoneOutcome::NothingToDo if needs_green && !green => self.prove(account).await,
+            DoneOutcome::NothingToDo | DoneOutcome::Changed => {
+                Ok(ToolOutput::End(AfterConversation::Done(Some(account))))
+            }
+        }
+    }
+
+    /// Verifies a tree that, by the model's account, needs no change. A green run ends the task.
+    async fn prove(&mut self, account: Account) -> OrEnd<ToolOutput> {
+        let answer = match self.verify().await? {
+            ToolOutput::End(next) => return Ok(ToolOutput::End(next)),
+            ToolOutput::Answer(answer) => answer,
+        };
+        if self.tree_is_green().await? {
+            return Ok(ToolOutput::End(AfterConversation::Done(Some(account))));
+        }
+        let text = format!("{}\nnothing_to_do needs a green run of this tree.", answer.text);
+        Ok(Answer { text, is_error: true }.into())
     }
 
     async fn close_or(&self, answer: Answer) -> OrEnd<ToolOutput> {
+        if self.is_unchanged() {
+            let why = format!(
+                "the pipeline passed {GREEN_RUNS} times, the task has changed nothing, and the model did not say whether \
+                 it needs a change"
+            );
+            return Err(TaskResult::stuck(StuckReason::ModelIdle, Some(why)).into());
+        }
         let green = self.tree_is_green().await?;
         Ok(if green { ToolOutput::End(AfterConversation::Done(None)) } else { answer.into() })
     }
@@ -109,7 +154,8 @@ impl Session<'_> {
         let next = self.debug_loop.judge(verification.verdict.status());
         let failure = Attempt::of(number, self.strategies.all().len() as u32, &verification);
         let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&failure));
-        let answer = Answer::ok(answer_for_model(&verification, &failure, as_before));
+        let unchanged = self.is_unchanged();
+        let answer = Answer::ok(answer_for_model(&verification, &failure, as_before, unchanged));
         self.verified.push(failure.shown(&verification));
         if verification.failed() {
             self.milestone(Milestone::VerificationFailed);
@@ -125,7 +171,7 @@ impl Session<'_> {
                 Ok(ToolOutput::Answer(Answer { is_error: true, ..answer }))
             }
             AfterVerification::Finish => {
-                self.phase = Phase::Closing;
+                self.phase = self.phase_of_tree();
                 let green = |run: &&VerifiedRun| run.status == Status::Pass;
                 // A model that edits a green tree again and again is closed while the tree is green.
                 if self.verified.iter().filter(green).count() >= GREEN_RUNS {
@@ -243,6 +289,7 @@ fn answer_for_model(
     verification: &Verification,
     attempt: &Attempt,
     as_before: Option<&str>,
+    unchanged: bool,
 ) -> String {
     let run = verification.run_id.as_ref().map(RunId::as_str).unwrap_or_default();
     let status = verification.verdict.status().as_str();
@@ -250,7 +297,14 @@ fn answer_for_model(
     let mut lines = vec![];
     if !verification.failed() {
         lines.push(head);
-        lines.push("call done, or edit on and verify again".to_owned());
+        let next = match unchanged {
+            true => {
+                "nothing is changed since the start of the task, so this run proves no work: edit, or call done with the \
+                 outcome nothing_to_do if the task needs no change"
+            }
+            false => "call done, or edit on and verify again",
+        };
+        lines.push(next.to_owned());
     } else {
         let step = attempt.step.iter().map(|step| format!(" · step {step}"));
         let code = attempt.exit_code.iter().map(|code| format!(" · exit code {code}"));

@@ -28,8 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::NotesWriter;
 use crate::editor::{
-    Aim, Answer, Editor, OrEnd, Session, TaskInput, TaskRequest, TaskResult, Tool, ToolOutput,
-    Workplace,
+    Aim, Answer, Called, Editor, Session, TaskInput, TaskRequest, TaskResult, Tool, Workplace,
 };
 use crate::gate_inputs::has_tests;
 use crate::scout::{QueryFailure, Question, ReportCheck, Scout};
@@ -106,6 +105,8 @@ pub(super) struct Story {
     task: String,
     /// Replaces the scripted model and the file tools.
     real: Option<Real>,
+    more_tools: Vec<Arc<dyn Tool>>,
+    aim: Aim,
 }
 
 impl Story {
@@ -122,7 +123,19 @@ impl Story {
         fs::write(root.join("tests/answer.sh"), "grep -qx right answer.txt\n").unwrap();
         let (turns, hooks) = (VecDeque::new(), HashMap::new());
         let (report_b, task) = (report_b(&["answer.txt"]), "write it".to_owned());
-        Self { dir, turns, hooks, report_b, task, real: None }
+        let (more_tools, aim) = (vec![], Aim::Green);
+        Self { dir, turns, hooks, report_b, task, real: None, more_tools, aim }
+    }
+
+    /// Adds a tool of a component beside the file tools.
+    pub(super) fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
+        self.more_tools.push(tool);
+        self
+    }
+
+    pub(super) fn dry_run(mut self) -> Self {
+        self.aim = Aim::Proposal;
+        self
     }
 
     /// Works with this model and these tools of components.
@@ -178,10 +191,12 @@ impl Story {
         let workplace = FakeWorkplace { root: root.clone(), runs: Arc::clone(&verifier) };
         let file_tool =
             |name| Arc::new(FileTool { name, writer: Arc::clone(&writer) }) as Arc<dyn Tool>;
-        let (used, tools) = self.real.take().unwrap_or_else(|| {
+        let (used, mut tools) = self.real.take().unwrap_or_else(|| {
             let scripted = Arc::new(ScriptedModel(Arc::clone(&model)));
             (scripted, ["read", "full_rewrite"].map(file_tool).to_vec())
         });
+        tools.append(&mut self.more_tools);
+        let notes = || NotesWriter::new(NotesDir::open(&root).unwrap(), Secrets::default());
         let editor = Editor {
             input: TaskInput {
                 task_id: "t-abc123".to_owned(),
@@ -205,8 +220,8 @@ impl Story {
                 network: false,
             }],
             audit,
-            notes: Some(NotesWriter::new(NotesDir::open(&root).unwrap(), Secrets::default())),
-            aim: Aim::Green,
+            notes: (self.aim == Aim::Green).then(notes),
+            aim: self.aim,
             draft: None,
             baseline: false,
             events: Events::silent(),
@@ -469,14 +484,14 @@ impl Tool for FileTool {
         ToolSpec { name, description: String::new(), parameters: "{}".to_owned() }
     }
 
-    fn call<'a>(
-        &'a self,
-        arguments: &'a str,
-        _session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
+    fn call<'a>(&'a self, arguments: &'a str, _session: &'a Session<'_>) -> BoxFuture<'a, Called> {
         let answer = self.answer(arguments);
         let answer = answer.unwrap_or_else(|| Answer::refusal("bad_arguments", "path and content"));
-        std::future::ready(Ok(answer.into())).boxed()
+        std::future::ready(answer.into()).boxed()
+    }
+
+    fn may_edit(&self) -> bool {
+        self.name != "read"
     }
 }
 

@@ -13,7 +13,7 @@ use futures_util::future::BoxFuture;
 use serde_json::Value;
 
 use super::fakes::Story;
-use crate::editor::{Answer, OrEnd, Session, Tool, ToolOutput};
+use crate::editor::{Answer, Called, Session, Tool};
 
 /// A tool of a component that is offered and never called.
 struct Offered(ToolSpec);
@@ -23,12 +23,8 @@ impl Tool for Offered {
         self.0.clone()
     }
 
-    fn call<'a>(
-        &'a self,
-        _arguments: &'a str,
-        _session: &'a mut Session<'_>,
-    ) -> BoxFuture<'a, OrEnd<ToolOutput>> {
-        std::future::ready(Ok(Answer::refusal("tool_failed", "not here").into())).boxed()
+    fn call<'a>(&'a self, _arguments: &'a str, _session: &'a Session<'_>) -> BoxFuture<'a, Called> {
+        std::future::ready(Answer::refusal("tool_failed", "not here").into()).boxed()
     }
 }
 
