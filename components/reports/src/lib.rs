@@ -2,6 +2,7 @@
 //!
 //! - [`report_a`] and [`report_b`]: the reports of Scout A and Scout B, schema version 1.
 //! - [`facts_a`] and [`facts_b`]: what they compute without a model (`act scout a --facts`).
+//! - [`failures`]: the failures that a step's log shows.
 //! - [`source`]: which language a path names, and whether it names a test.
 //!
 //! The host reads strictly: a report comes from an untrusted component, so every field must be present and no field may
@@ -28,6 +29,7 @@ macro_rules! words {
 
 pub mod facts_a;
 pub mod facts_b;
+pub mod failures;
 pub mod report_a;
 pub mod report_b;
 pub mod source;

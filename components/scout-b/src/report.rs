@@ -4,10 +4,10 @@
 use crate::conflicts;
 use crate::draft::Rank;
 use crate::facts::{Command, FactsB, Project, System, Topic};
-use crate::failure::mentions;
 use crate::opening::primary;
 use crate::statement::line_of;
 use crate::tree::Tree;
+use act_kit::reports::failures::mentions;
 use act_kit::reports::report_b::{BuildCommands, Framework, ReportB, TestCommands};
 use act_kit::reports::version::SCHEMA_VERSION;
 use serde_json::Value;

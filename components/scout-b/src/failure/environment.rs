@@ -1,8 +1,8 @@
 //! Finds what the environment lacks, and says what to do about it. It never advises to ignore a failure.
 
-use super::log::Log;
 use crate::tree::Tree;
 use act_kit::quoting::cut;
+use act_kit::reports::failures::Log;
 use act_kit::reports::report_b::{EnvironmentIssue, Severity};
 
 const MOST: usize = 10;

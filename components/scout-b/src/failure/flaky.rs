@@ -1,6 +1,6 @@
 //! Finds signs that a failure depends on chance. They are only reported: a flaky test that fails has failed.
 
-use super::log::Log;
+use act_kit::reports::failures::Log;
 
 /// Texts in a line, and what they mean.
 const SIGNS: [(&str, &str); 9] = [

@@ -1,29 +1,10 @@
 //! Finds the locations in a log that exist in the repository: the file is in view and has that line.
 
-use super::log::Log;
 use crate::facts::Location;
 use crate::tree::Tree;
 use act_kit::inventory::name;
+use act_kit::reports::failures::{Log, is_elsewhere, mentions};
 use std::collections::{BTreeMap, BTreeSet};
-
-/// Maximum number of locations in one line of a log.
-const MAX_PER_LINE: usize = 8;
-
-/// Directories of third-party code. A path through one of them does not belong to the repository.
-const ELSEWHERE: [&str; 12] = [
-    "site-packages/",
-    "dist-packages/",
-    "node_modules/",
-    "/usr/",
-    "/rustc/",
-    ".cargo/registry/",
-    "/lib/python",
-    "/go/pkg/mod/",
-    "/.m2/",
-    "node:",
-    "<frozen",
-    "/opt/",
-];
 
 /// Collects the locations of a log.
 pub(super) struct Locations<'a> {
@@ -71,7 +52,7 @@ impl<'a> Locations<'a> {
     /// Returns the file that a path in a log means: the same path, or the only one with that ending.
     fn resolved(&self, path: &str) -> Option<String> {
         let path = path.trim_start_matches("file://").trim_start_matches("./");
-        if path.is_empty() || ELSEWHERE.iter().any(|part| path.contains(part)) {
+        if path.is_empty() || is_elsewhere(path) {
             return None;
         }
         if self.tree.has(path) {
@@ -107,61 +88,6 @@ impl<'a> Locations<'a> {
             }
         }
     }
-}
-
-/// Returns paths with lines: `a.py:3`, `a.ts(3,5)`, `File "a.py", line 3`, `A.java:[3,5]`, `a.c:3:5`.
-pub(crate) fn mentions(line: &str) -> Vec<(String, u32)> {
-    let mut out = Vec::new();
-    if let Some((_, rest)) = line.split_once("File \"")
-        && let Some((path, rest)) = rest.split_once("\", line ")
-    {
-        out.push((path.to_owned(), leading(rest)));
-    }
-    // `run.sh: 1: ruff: not found`, `run.sh: line 1: ruff: command not found`.
-    if let Some((path, rest)) = line.split_once(": ")
-        && !path.contains(' ')
-        && is_path(path)
-        && let Some((number, _)) = rest.trim_start_matches("line ").split_once(':')
-        && let Ok(number) = number.parse()
-    {
-        out.push((path.to_owned(), number));
-    }
-    let line = line.replace(":[", ":").replace("File \"", " ");
-    let between = |c: char| c.is_whitespace() || "\"'`[]{}<>,;=|".contains(c);
-    for word in line.split(between) {
-        if out.len() >= MAX_PER_LINE {
-            break;
-        }
-        // `(src/a.js:3:5)` and `at f(A.java:3)`, but also `a.ts(3`.
-        for part in word.split('(') {
-            let part = part.trim_end_matches([')', ':', '.']);
-            let mut rest = part;
-            while let Some((path, tail)) = rest.split_once(':') {
-                let line = leading(tail);
-                if line > 0 && is_path(path) {
-                    out.push((path.to_owned(), line));
-                    break;
-                }
-                rest = if path == "file" && tail.starts_with("//") { &tail[2..] } else { "" };
-            }
-        }
-        if let Some((path, rest)) = word.split_once('(')
-            && leading(rest) > 0
-            && is_path(path)
-        {
-            out.push((path.to_owned(), leading(rest)));
-        }
-    }
-    out
-}
-
-fn is_path(word: &str) -> bool {
-    word.contains(['.', '/']) || word.to_lowercase().ends_with("file")
-}
-
-fn leading(text: &str) -> u32 {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    text.get(..digits).and_then(|digits| digits.parse().ok()).unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,14 +1,18 @@
 //! Reads failures of package managers to resolve or to download: cargo, pip, npm and similar ones.
 
-use super::Reading;
 use super::log::Log;
+use super::{Failing, Reading};
 
 fn reading(log: &Log, tool: &'static str, at: usize, message: &str) -> Reading {
     Reading {
         tool,
         end: at,
-        first_error: Some(message.trim().to_owned()),
         region: at..log.len(),
+        failing: vec![Failing::new(
+            "",
+            Some(message.trim().to_owned()),
+            at..log.len().min(at + 60),
+        )],
         ..Reading::default()
     }
 }

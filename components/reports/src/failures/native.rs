@@ -1,7 +1,7 @@
 //! gcc, clang, the linker, make.
 
-use super::Reading;
 use super::log::Log;
+use super::{Failing, Reading};
 
 const SOURCES: [&str; 13] =
     ["c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "m", "mm", "S", "inl"];
@@ -25,13 +25,33 @@ pub(super) fn compiler(log: &Log) -> Option<Reading> {
             line.starts_with("clang: error:") || line.starts_with("clang++: error:")
         })
     });
-    let first_error = error(log.line(first)).unwrap_or_else(|| log.line(first).to_owned());
+    let mut marks = errors.iter().chain(&links).copied().collect::<Vec<_>>();
+    let mut at_once = marks.clone();
+    at_once.sort_unstable();
+    at_once.dedup();
+    let failing = at_once.iter().map(|at| {
+        let message = error(log.line(*at)).unwrap_or_else(|| log.line(*at).to_owned());
+        // The compiler quotes the line of code with its number, and marks the place below it.
+        let code = |line: &str| {
+            line.split_once('|').is_some_and(|(number, _)| {
+                number.trim().parse::<u32>().is_ok() || number.trim().is_empty()
+            })
+        };
+        let quoted = log.lines(at + 1..at + 8).take_while(|(_, line)| {
+            line.starts_with(' ') && (code(line) || line.trim_start().starts_with(['^', '~']))
+        });
+        let end = quoted.last().map_or(*at, |(at, _)| at);
+        let place = super::places::mentions(log.line(*at)).into_iter().next();
+        Failing { place, ..Failing::new("", Some(message), *at..end + 1) }
+    });
+    let failing = failing.collect();
+    marks.dedup();
     Some(Reading {
         tool: if clang.is_some() { "clang" } else { "gcc" },
         end: end.max(clang.unwrap_or(0)),
-        first_error: Some(first_error),
-        marks: errors.into_iter().chain(links).collect(),
+        marks,
         region: first..first,
+        failing,
         ..Reading::default()
     })
 }
@@ -57,18 +77,20 @@ pub(super) fn make(log: &Log) -> Option<Reading> {
     let (first, end) = (*marks.first()?, *marks.last()?);
     let message = log.line(first).split_once("*** ").map_or("", |(_, message)| message);
     // `[Makefile:3: test] Error 1` means that a command failed. The output of the command is above.
-    let before = (0..first).rev().map(|at| log.line(at)).find(|line| !line.trim().is_empty());
+    let before =
+        log.lines(0..first).rev().map(|(_, line)| line).find(|line| !line.trim().is_empty());
     let first_error = match message.starts_with('[') {
         true => before
             .filter(|line| !line.starts_with("make[") && !line.contains("***"))
             .unwrap_or(message),
         false => message,
     };
-    let first_error = Some(first_error.to_owned());
+    let failing =
+        vec![Failing::new("", Some(first_error.to_owned()), first.saturating_sub(20)..first + 1)];
     Some(Reading {
         tool: "make",
         end,
-        first_error,
+        failing,
         marks,
         region: first.saturating_sub(20)..end,
         ..Reading::default()
