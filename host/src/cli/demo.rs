@@ -105,6 +105,7 @@ impl DemoTask {
             verbose: self.verbose,
             allow_paths: vec![],
             max_tokens: None,
+            no_agents_md: false,
             mode: Mode::Run { baseline: false },
             script: Some(script()?),
         };

@@ -61,6 +61,9 @@ pub(super) struct Run {
     /// task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
+    /// Keep AGENTS.md (or CLAUDE.md) of the repository from the model in this task
+    #[arg(long)]
+    no_agents_md: bool,
     /// Print a patch for `git apply` instead of changing the repository; nothing is verified
     #[arg(long, conflicts_with = "baseline")]
     dry_run: bool,
@@ -84,6 +87,7 @@ impl Run {
             verbose: self.verbose,
             allow_paths: self.allow_path,
             max_tokens: self.max_tokens,
+            no_agents_md: self.no_agents_md,
             mode: match self.dry_run {
                 true => Mode::DryRun,
                 false => Mode::Run { baseline: self.baseline },

@@ -135,6 +135,9 @@ fn details(kind: &EventKind) -> Vec<Line> {
         EventKind::ModelRequest { role, usage, duration_ms, error: None, .. } => {
             format!("model for {role}: {}, {}", tokens(usage), seconds(*duration_ms))
         }
+        EventKind::InstructionsRead { path, bytes, .. } => {
+            format!("{path}: instructions of the repository, {bytes} bytes")
+        }
         EventKind::Diagnosis { text } => {
             return std::iter::once(detail("diagnosis:".into())).chain(paragraph(text)).collect();
         }

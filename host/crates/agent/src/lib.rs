@@ -8,6 +8,7 @@
 //! - [`editor::Editor::work`] runs the task; [`editor::Tool`] is what the model can call.
 //! - [`scout::Scout`] is asked by the Editor, [`scout::Grounded`] checks the reports against the repository.
 //! - [`context::NotesWriter`] writes snapshots, the summary and the stuck report.
+//! - [`instructions::Instructions`] reads `AGENTS.md` for the model, bounded and as data.
 //! - [`gate_inputs::gate_inputs_changed`] names the changes that could make a verification easier.
 //!
 //! `act-task` puts the parts together; no lower crate calls this one.
@@ -23,4 +24,5 @@
 pub mod context;
 pub mod editor;
 pub mod gate_inputs;
+pub mod instructions;
 pub mod scout;

@@ -25,6 +25,7 @@ pub(super) struct AgentYaml {
     pub(super) components: Vec<ComponentRequest>,
     pub(super) max_tokens: Option<u64>,
     pub(super) gitignore: bool,
+    pub(super) agents_md: bool,
 }
 
 impl AgentYaml {
@@ -39,6 +40,7 @@ impl AgentYaml {
             components: self.components,
             max_tokens: self.max_tokens,
             gitignore: self.gitignore,
+            agents_md: self.agents_md,
             sha256,
         }
     }
@@ -53,6 +55,7 @@ struct File {
     components: Option<Vec<Spanned<Component>>>,
     limits: Option<TaskLimits>,
     gitignore: Option<Value>,
+    agents_md: Option<Value>,
 }
 
 /// The limits of one task.
@@ -154,6 +157,7 @@ pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
             "limits.max_tokens",
         )?,
         gitignore: scalar::boolean(file.gitignore.as_ref(), "gitignore")?.unwrap_or(true),
+        agents_md: scalar::boolean(file.agents_md.as_ref(), "agents_md")?.unwrap_or(true),
     })
 }
 

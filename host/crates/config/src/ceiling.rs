@@ -55,6 +55,8 @@ pub struct ConfigCeiling {
     pub step_user: Option<User>,
     /// `gitignore`
     pub gitignore: Option<bool>,
+    /// `agents_md`
+    pub agents_md: Option<bool>,
 }
 
 impl ConfigCeiling {
@@ -79,6 +81,7 @@ impl Config {
         lower(&mut pipeline.limits.pids, user.pids, policy.pids);
         lower(&mut pipeline.user, user.step_user, policy.step_user);
         lower(&mut self.gitignore, user.gitignore, policy.gitignore);
+        lower(&mut self.agents_md, user.agents_md, policy.agents_md);
         if effective(None, None, user.step_network, policy.step_network) == Some(false) {
             pipeline.cut_off();
         }
@@ -124,7 +127,7 @@ mod tests {
         let plain = lowered(none, none);
         type Change = fn(&mut ConfigCeiling);
         type Check = fn(&Config) -> bool;
-        let keys: [(Change, Change, Check, Check); 8] = [
+        let keys: [(Change, Change, Check, Check); 9] = [
             (
                 |c| c.step_timeout = Some(Duration::from_secs(9)),
                 |c| c.step_timeout = Some(Duration::from_secs(7)),
@@ -173,6 +176,12 @@ mod tests {
                 |c| c.gitignore,
                 |c| !c.gitignore,
             ),
+            (
+                |c| c.agents_md = Some(true),
+                |c| c.agents_md = Some(false),
+                |c| c.agents_md,
+                |c| !c.agents_md,
+            ),
         ];
         for (index, (higher, lower, has_higher, has_lower)) in keys.into_iter().enumerate() {
             let with = |change: Change| {
@@ -203,6 +212,7 @@ mod tests {
             step_network: Some(true),
             step_user: Some(User::Root),
             gitignore: Some(true),
+            agents_md: Some(true),
         };
         let none = ConfigCeiling::default();
         assert_eq!(lowered(wide, wide), lowered(none, none));

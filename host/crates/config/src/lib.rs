@@ -42,6 +42,8 @@ pub struct Config {
     pub max_tokens: Option<u64>,
     /// A task may add a line to the root's `.gitignore` that hides the notes of `act`.
     pub gitignore: bool,
+    /// The model gets the instructions of the repository: `AGENTS.md` or `CLAUDE.md`.
+    pub agents_md: bool,
     /// SHA-256 of the bytes of the file, as hex.
     pub sha256: String,
 }

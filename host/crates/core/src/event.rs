@@ -403,6 +403,16 @@ pub enum EventKind {
         /// Why the request returned no reply.
         error: Option<String>,
     },
+    /// The model gets a file of the repository's instructions for agents.
+    InstructionsRead {
+        path: String,
+        /// SHA-256 of the whole file.
+        sha256: String,
+        /// Bytes that the model gets.
+        bytes: u64,
+        /// Bytes at the end of the file that the model does not get.
+        left_out: u64,
+    },
     /// The Editor's diagnosis or decision; shown with `--verbose`.
     Diagnosis {
         text: String,

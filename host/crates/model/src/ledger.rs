@@ -34,7 +34,8 @@ impl TokenLedger {
         self.limit.store(limit.unwrap_or(u64::MAX), Ordering::SeqCst);
     }
 
-    fn limit(&self) -> Option<u64> {
+    /// Returns how many tokens the task may spend; `None` without a limit.
+    pub fn limit(&self) -> Option<u64> {
         Some(self.limit.load(Ordering::SeqCst)).filter(|limit| *limit != u64::MAX)
     }
 

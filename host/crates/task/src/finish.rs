@@ -259,6 +259,7 @@ mod tests {
             verbose: false,
             allow_paths: vec![],
             max_tokens: None,
+            no_agents_md: false,
             mode: Mode::Run { baseline: false },
             script: None,
         };

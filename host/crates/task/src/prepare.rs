@@ -16,7 +16,7 @@ use crate::queue::TaskContext;
 use crate::run::{Mode, RunArgs};
 use crate::{proposal, queue};
 use act_agent::context::NotesWriter;
-use act_agent::editor::{Aim, Editor, TaskInput, TaskRequest, Workplace};
+use act_agent::editor::{Aim, Editor, Gate, TaskInput, TaskRequest, Workplace};
 use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
 use act_agent::scout::{Grounded, Scout};
 use act_audit::{Audit, AuditError, CheckpointStore};
@@ -67,6 +67,8 @@ pub(super) struct Ready {
     flag_max_tokens: Option<u64>,
     /// The token budget that the policy allows any task.
     policy_max_tokens: Option<u64>,
+    /// The user typed `--no-agents-md` for this task.
+    flag_no_agents_md: bool,
 }
 
 impl Ready {
@@ -75,6 +77,11 @@ impl Ready {
         let user = ConfigCeiling::of_user().max_tokens;
         let agent_yaml = self.config.max_tokens;
         act_config::effective(self.flag_max_tokens, agent_yaml, user, self.policy_max_tokens)
+    }
+
+    /// Returns whether the model gets the instructions of the repository.
+    pub(super) fn agents_md(&self) -> bool {
+        self.config.agents_md && !self.flag_no_agents_md
     }
 
     /// Starts to read the built-in components from the cache, except those that an approved component replaces.
@@ -276,6 +283,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         anchored: policy.require_anchor,
         flag_max_tokens: args.max_tokens,
         policy_max_tokens: policy.config.max_tokens,
+        flag_no_agents_md: args.no_agents_md,
     })
 }
 
@@ -598,6 +606,8 @@ pub(super) struct EditorParts {
     pub(super) held: OpenRoot,
     pub(super) input: TaskInput,
     pub(super) notes: Option<NotesWriter>,
+    /// How long the last verification of the repository took.
+    pub(super) last_run: Option<Duration>,
     /// The engine and the image of the verification; `None` in a dry run.
     pub(super) pipeline: Option<(Engine, ResolvedImage)>,
     pub(super) audit: Audit,
@@ -620,7 +630,18 @@ pub(super) struct AssembledEditor {
 ///
 /// A component cannot be loaded, or the repository cannot be opened.
 pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete> {
-    let EditorParts { ready, held, input, notes, pipeline, audit, ledger, events, cancel } = work;
+    let EditorParts {
+        ready,
+        held,
+        input,
+        notes,
+        last_run,
+        pipeline,
+        audit,
+        ledger,
+        events,
+        cancel,
+    } = work;
     let config = &ready.config;
     let root = &config.root;
     let model = connect_model(&ready.access, &ledger, &events)?;
@@ -703,7 +724,13 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         writer: Arc::clone(&writer),
         verifier,
         workplace: Arc::new(workplace),
-        steps: config.pipeline.steps.clone(),
+        gate: Gate {
+            pipeline: config.pipeline.clone(),
+            step_timeout: config.step_timeout,
+            last_run,
+        },
+        view: component_loader.view.clone(),
+        agents_md: ready.agents_md(),
         audit,
         notes,
         aim: if overlay.is_some() { Aim::Proposal } else { Aim::Green },

@@ -52,6 +52,7 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
         verbose: args.verbose,
         allow_paths: task.flags.allow_paths,
         max_tokens: args.max_tokens,
+        no_agents_md: task.flags.no_agents_md,
         mode: Mode::Apply { dry_run: record.task_id },
         script: None,
     })

@@ -64,6 +64,8 @@ pub struct RunArgs {
     pub allow_paths: Vec<String>,
     /// Maximum number of tokens of all roles together.
     pub max_tokens: Option<u64>,
+    /// The model does not get the instructions of the repository, `AGENTS.md` or `CLAUDE.md`.
+    pub no_agents_md: bool,
     pub mode: Mode,
     /// A script that takes the place of the model that the environment names; for `act demo` only.
     pub script: Option<Script>,
@@ -78,6 +80,7 @@ impl RunArgs {
             verbose: false,
             allow_paths: record.flags.allow_paths.clone(),
             max_tokens: record.flags.max_tokens,
+            no_agents_md: record.flags.no_agents_md,
             mode: record.flags.clone().into(),
             script: None,
         }
@@ -86,7 +89,8 @@ impl RunArgs {
     /// Returns the flags that the store holds, from which another process can run the task.
     pub(super) fn flags(&self) -> Flags {
         let (allow_paths, max_tokens) = (self.allow_paths.clone(), self.max_tokens);
-        let flags = Flags { allow_paths, max_tokens, ..Flags::default() };
+        let no_agents_md = self.no_agents_md;
+        let flags = Flags { allow_paths, max_tokens, no_agents_md, ..Flags::default() };
         match &self.mode {
             Mode::Run { baseline } => Flags { baseline: *baseline, ..flags },
             Mode::DryRun => Flags { dry_run: true, ..flags },
@@ -432,6 +436,12 @@ impl RunningTask<'_> {
             held: lock.root().clone(),
             input,
             notes,
+            // A figure for the model; a task does not fail for it.
+            last_run: owned_task
+                .context
+                .store
+                .last_verdict_took(&owned_task.context.repo)
+                .unwrap_or_default(),
             pipeline,
             audit,
             ledger: TokenLedger::clone(ledger),

@@ -497,6 +497,11 @@ impl IgnoreRules {
         remembered.rules.insert(path.to_vec(), rules.clone());
     }
 
+    /// Returns whether git tracks the file `path`; `None` without git.
+    pub(super) fn tracks(&self, path: &[u8]) -> Option<bool> {
+        self.tree.as_ref().map(|_| self.is_tracked(path, false))
+    }
+
     fn is_tracked(&self, path: &[u8], is_dir: bool) -> bool {
         let Some(tree) = &self.tree else { return false };
         let tracked = self.tracked.get_or_init(|| tree.tracked());

@@ -304,6 +304,12 @@ impl RepoView {
         Ok(DirPart { entries, next })
     }
 
+    /// Returns whether git tracks the file `path`; `None` where the repository has no git. A new file of an overlay is not
+    /// tracked.
+    pub fn is_tracked(&self, path: &str) -> Option<bool> {
+        self.0.ignores.tracks(path.as_bytes())
+    }
+
     /// Returns the rule that excludes a real path from this view, if there is one.
     pub fn rule(&self, path: &str, kind: Kind) -> Option<Rule> {
         self.rule_of(path, Some(kind))

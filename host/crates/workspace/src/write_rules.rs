@@ -149,9 +149,9 @@ pub fn is_protected(path: &str, notes: &str) -> bool {
         || parts.any(is_dot_git)
 }
 
-/// Returns whether `path` holds settings that editors, agents, shells or hooks obey without asking.
+/// Returns whether `path` holds settings or instructions that editors, agents, shells or hooks obey without asking.
 pub fn is_guarded(path: &str) -> bool {
-    const ANYWHERE: [&str; 26] = [
+    const ANYWHERE: [&str; 43] = [
         ".vscode",
         ".idea",
         ".envrc",
@@ -178,11 +178,31 @@ pub fn is_guarded(path: &str) -> bool {
         ".kshrc",
         ".cshrc",
         ".tcshrc",
+        // Instructions and settings that other agents of the user obey.
+        "agents.md",
+        "agents.override.md",
+        "claude.md",
+        "claude.local.md",
+        "gemini.md",
+        ".agents",
+        ".rules",
+        ".cursorrules",
+        ".clinerules",
+        ".devin",
+        ".junie",
+        ".kiro",
+        ".roo",
+        ".opencode",
+        "opencode.json",
+        "opencode.jsonc",
+        ".aider.conf.yml",
     ];
     // The last three are act's own rules. They lie in a repository only when it is a home directory, or when a
     // link or a mount leads into it.
-    const BELOW: [[&str; 2]; 5] = [
+    const BELOW: [[&str; 2]; 7] = [
         [".github", "workflows"],
+        [".github", "copilot-instructions.md"],
+        [".github", "instructions"],
         [".config", "fish"],
         ["act", "anchor"],
         ["act", "grants.toml"],
@@ -193,7 +213,10 @@ pub fn is_guarded(path: &str) -> bool {
     let is_short = |part: &&str| {
         is_short_for(part, "gitmodules", "gi7eba") || is_short_for(part, "gitattributes", "gi7d29")
     };
-    parts.iter().any(|part| ANYWHERE.contains(part) || is_short(part))
+    // `.windsurf`, `.windsurfrules` and what follows them.
+    let is_named =
+        |part: &&str| ANYWHERE.contains(part) || part.starts_with(".windsurf") || is_short(part);
+    parts.iter().any(is_named)
         || parts.windows(2).any(|pair| BELOW.iter().any(|below| below.as_slice() == pair))
 }
 
@@ -383,10 +406,43 @@ mod tests {
             "gi7eba~1",
             "GITATT~2",
             ".github /workflows./ci.yml",
+            "AGENTS.md",
+            "packages/a/agents.MD",
+            "AGENTS.override.md",
+            "CLAUDE.md",
+            "CLAUDE.local.md",
+            "sub/GEMINI.md",
+            ".agents/skills/x/SKILL.md",
+            ".github/copilot-instructions.md",
+            ".github/instructions/python.instructions.md",
+            ".rules",
+            ".cursorrules",
+            ".clinerules/x.md",
+            ".windsurfrules",
+            ".windsurf/rules/x.md",
+            ".devin/x",
+            ".junie/guidelines.md",
+            ".kiro/steering/x.md",
+            ".roo/rules/x.md",
+            ".opencode/agent/x.md",
+            "opencode.json",
+            "opencode.jsonc",
+            ".aider.conf.yml",
+            "AGENTS.md.",
+            "CLAUDE.md::$DATA",
         ] {
             assert_eq!(nothing.judge(path), Some(WriteRule::Guarded), "{path}");
         }
-        assert_eq!(nothing.judge(".github/CODEOWNERS"), None);
+        for path in [
+            ".github/CODEOWNERS",
+            "docs/agents.md.txt",
+            "src/agents/mod.rs",
+            "claude.py",
+            "instructions/a.md",
+            "rules",
+        ] {
+            assert_eq!(nothing.judge(path), None, "{path}");
+        }
         let one = rules(&[".vscode/settings.json"], &[]);
         assert_eq!(one.judge(".vscode/settings.json"), None);
         assert_eq!(one.judge(".vscode/tasks.json"), Some(WriteRule::Guarded));

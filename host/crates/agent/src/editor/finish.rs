@@ -216,7 +216,7 @@ impl Session<'_> {
             })
             .collect();
         let commands: Vec<&str> =
-            self.editor.steps.iter().map(|step| step.command.as_str()).collect();
+            self.editor.gate.pipeline.steps.iter().map(|step| step.command.as_str()).collect();
         let package = self.editor.input.package.as_deref();
         gate_inputs_changed(
             &changes,
@@ -327,7 +327,7 @@ impl Session<'_> {
         let report = StuckReport {
             hypotheses: theories,
             hypotheses_derived: derived,
-            steps: editor.steps.iter().map(|step| step.name.clone()).collect(),
+            steps: editor.gate.pipeline.steps.iter().map(|step| step.name.clone()).collect(),
             strategies: self.strategies.so_far(&self.changes()),
             runs: self.verified.clone(),
             files_modified: self.changed_files(),

@@ -34,6 +34,7 @@ use futures_util::future::{Either, join_all, ready};
 use tokio_util::sync::CancellationToken;
 
 pub use finish::{OrEnd, TaskResult, end_before_work};
+pub use prompt::Gate;
 pub use request::{Boundary, MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use resume::Draft;
 pub use tools::{Answer, Called, Tool};
@@ -44,17 +45,17 @@ use self::scouts::Decisions;
 use self::tools::{Account, DoneOutcome, Request, ToolOutput, Tools};
 use self::verify::{Baseline, DebugLoop};
 use crate::context::{NotesWriter, ScoutPayload, SnapshotKind, VerifiedRun};
+use crate::instructions::{Found, Instructions};
 use crate::scout::{ReportCheck, Scout};
-use act_audit::Audit;
-use act_config::Step;
-use act_core::event::{Events, Milestone};
+use act_audit::{Audit, Entry, Event};
+use act_core::event::{EventKind, Events, Milestone};
 use act_core::verification::{Verification, Verifier};
 use act_core::{Outcome, StuckReason, reason};
 use act_model::{
     Ask, Conversation, Model, ModelError, ModelErrorKind, Stop, TokenLedger, TokioTimer, ToolCall,
     ToolResult, Turn, with_attempts,
 };
-use act_workspace::{ChangedFile, RepoWriter};
+use act_workspace::{ChangedFile, RepoView, RepoWriter};
 
 /// The task as the user gave it.
 #[derive(Debug, Clone)]
@@ -120,8 +121,12 @@ pub struct Editor {
     pub writer: Arc<RepoWriter>,
     pub verifier: Arc<dyn Verifier>,
     pub workplace: Arc<dyn Workplace>,
-    /// Steps of the pipeline; a changed file that one of their commands names or reaches is reported to the user.
-    pub steps: Vec<Step>,
+    /// The pipeline. A changed file that one of its steps names or reaches is reported to the user.
+    pub gate: Gate,
+    /// The repository as Scouts see it.
+    pub view: RepoView,
+    /// The model gets the instructions of the repository, `AGENTS.md` or `CLAUDE.md`.
+    pub agents_md: bool,
     /// The audit log. The Editor takes no action that the log cannot record.
     pub audit: Audit,
     /// `None` in a dry run, which writes nothing into the repository.
@@ -186,6 +191,8 @@ pub struct Session<'a> {
     history: History,
     /// The newest raw report of each Scout, in the order of the Scouts.
     reports: Vec<ScoutPayload>,
+    /// The repository's own instructions that the model got.
+    instructions: Instructions,
     decisions: Decisions,
     /// The run before the first edit, if there was one.
     baseline: Option<Baseline>,
@@ -230,6 +237,7 @@ impl<'a> Session<'a> {
             strategies: Strategies::default(),
             history: History::default(),
             reports: vec![],
+            instructions: Instructions::of(editor.agents_md.then(|| editor.view.clone())),
             decisions: Decisions::default(),
             baseline: None,
             verified: vec![],
@@ -276,6 +284,8 @@ impl<'a> Session<'a> {
 
     /// Prepares the first conversation. An applied proposal that passes needs no conversation.
     async fn begin(&mut self) -> OrEnd<AfterConversation> {
+        let found = self.instructions.down_to(self.package().unwrap_or_default());
+        self.record_instructions(&found);
         if self.editor.baseline {
             self.run_baseline().await?;
         }
@@ -283,9 +293,7 @@ impl<'a> Session<'a> {
             return self.resume(draft).await;
         }
         self.milestone(Milestone::Analyzing);
-        let baseline = self.baseline.as_ref().map(Baseline::for_model);
-        let dry_run = self.editor.aim == Aim::Proposal;
-        Ok(AfterConversation::Conversation(prompt::opening(&self.editor.input, baseline, dry_run)))
+        Ok(AfterConversation::Conversation(self.opening()))
     }
 
     /// Holds one conversation, until a REPLAN or the end of the task.
@@ -360,7 +368,7 @@ impl<'a> Session<'a> {
                 };
                 let answer = match output {
                     ToolOutput::End(next) => return Ok(Some(next)),
-                    ToolOutput::Answer(answer) => answer,
+                    ToolOutput::Answer(answer) => self.with_instructions(call, answer),
                 };
                 edit_refused |= answer.is_error && places[at] == Place::Alone;
                 self.answer_bytes += answer.text.len();
@@ -376,6 +384,41 @@ impl<'a> Session<'a> {
         });
         conversation.answer(answered.collect()).map_err(|error| model_failed(&error))?;
         Ok(None)
+    }
+
+    /// Records the instructions that the model gets, and warns the user of those that it does not get.
+    fn record_instructions(&self, found: &Found) {
+        let Editor { events, audit, .. } = self.editor;
+        for file in &found.files {
+            let (bytes, left_out) = (file.text.len() as u64, file.left_out as u64);
+            // `check_audit` reports an error of the log before the next action.
+            let entry = Entry::new(Event::InstructionsRead).object(&file.path);
+            let entry = entry.digest("file", Some(&file.sha256));
+            let _ = audit.append(entry.count("bytes", bytes).count("left_out", left_out));
+            events.emit(EventKind::InstructionsRead {
+                path: file.path.clone(),
+                sha256: file.sha256.clone(),
+                bytes,
+                left_out,
+            });
+        }
+        found.warnings.iter().for_each(|warning| events.warn(warning));
+    }
+
+    /// Adds the instructions of directories that a call reached for the first time to its answer.
+    fn with_instructions(&mut self, call: &ToolCall, answer: Answer) -> Answer {
+        if answer.is_error {
+            return answer;
+        }
+        let paths = tools::paths_of(&call.arguments);
+        let found = self.instructions.around(paths.iter().map(String::as_str));
+        self.record_instructions(&found);
+        match found.files.is_empty() {
+            true => answer,
+            false => {
+                Answer { text: answer.text + &prompt::instructions_below(&found.files), ..answer }
+            }
+        }
     }
 
     /// Makes the calls of a batch at once. A call that is refused is not made.

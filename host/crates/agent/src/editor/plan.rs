@@ -153,7 +153,7 @@ impl Session<'_> {
             changed: &self.whole_difference(),
             tail: tail(log),
         };
-        prompt::resuming(&self.editor.input, &context, instruction)
+        prompt::resuming(&self.briefing(), &context, instruction)
     }
 
     /// Replaces a conversation that is longer than the model accepts by a fresh one with the same plan, once between two

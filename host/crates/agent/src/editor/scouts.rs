@@ -20,7 +20,7 @@ use act_core::reason;
 use act_model::TokioTimer;
 
 /// Questions to Scouts between two verifications. Each one costs a conversation of its own.
-const QUESTIONS: u32 = 8;
+pub(super) const QUESTIONS: u32 = 8;
 
 impl Session<'_> {
     pub(super) fn has_scout(&self, name: &str) -> bool {

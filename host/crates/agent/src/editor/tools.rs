@@ -285,6 +285,25 @@ fn parse<T: DeserializeOwned>(arguments: &str) -> Result<T, Answer> {
         .map_err(|error| Answer::refusal("bad_arguments", &error.to_string()))
 }
 
+/// The paths of the repository that the arguments of a call name, at most 64.
+pub(super) fn paths_of(arguments: &str) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Named {
+        path: Option<String>,
+        from: Option<String>,
+        to: Option<String>,
+        #[serde(default)]
+        files: Vec<OneFile>,
+    }
+    #[derive(Deserialize)]
+    struct OneFile {
+        path: String,
+    }
+    let Ok(named) = serde_json::from_str::<Named>(arguments) else { return vec![] };
+    let files = named.files.into_iter().map(|file| file.path);
+    [named.path, named.from, named.to].into_iter().flatten().chain(files).take(64).collect()
+}
+
 fn plan_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
     let questions: serde_json::Map<String, Value> = scouts
         .iter()

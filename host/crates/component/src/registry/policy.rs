@@ -43,6 +43,8 @@ impl Default for Policy {
 struct PolicyFile {
     require_anchor: bool,
     allow_unpinned_images: Option<bool>,
+    /// False keeps the instructions of every repository from the model. `agent.yaml` has the same key.
+    agents_md: Option<bool>,
     /// Names of capabilities that no component gets.
     deny: Vec<String>,
     ceiling: Ceiling,
@@ -169,6 +171,7 @@ impl Policy {
                 StepUser::Caller => User::Caller,
                 StepUser::Root => User::Root,
             }),
+            agents_md: written.agents_md,
             ..ConfigCeiling::default()
         };
         Ok(Self {
@@ -203,12 +206,12 @@ mod tests {
     fn a_policy_takes_away_and_the_empty_one_takes_nothing() {
         assert_eq!(parse("").unwrap(), Policy::default());
         let policy = parse(
-            "allow_unpinned_images = false\nrequire_anchor = true\ndeny = [\"http\", \"repo.write\"]\n\
+            "allow_unpinned_images = false\nagents_md = false\nrequire_anchor = true\ndeny = [\"http\", \"repo.write\"]\n\
              [verifier]\nnetwork = \"off\"\n[ceiling]\nenv = [\"FOO\"]\nclock = \"coarse\"\n[ceiling.llm]\ncalls = 2\n\
              [ceiling.limits]\nwall_ms = 5000\n[limits]\nmax_tokens = 70\n",
         )
         .unwrap();
-        assert_eq!(policy.config.max_tokens, Some(70));
+        assert_eq!((policy.config.max_tokens, policy.config.agents_md), (Some(70), Some(false)));
         assert!(policy.require_anchor && !policy.allow_unpinned_images);
         assert_eq!(policy.config.step_network, Some(false));
         assert_eq!(parse("[verifier]\nnetwork = \"on\"").unwrap().config.step_network, Some(true));

@@ -2,9 +2,11 @@
 //! `act metrics` computes its figures. Timings stay when runs and journals are removed.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use act_core::event::ModelUsage;
 use act_core::process::Process;
+use chrono::DateTime;
 use rusqlite::{Row, params};
 
 use super::tasks::{owner, state};
@@ -125,6 +127,22 @@ impl Store {
     pub fn last_run(&self, repo: &str) -> Result<Option<RunRecord>> {
         let query = "SELECT * FROM runs WHERE repo = ?1 ORDER BY rowid DESC LIMIT 1";
         self.one(query, [repo], RunRecord::read)
+    }
+
+    /// Returns how long the newest run of a repository that passed has taken, else the newest that failed.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn last_verdict_took(&self, repo: &str) -> Result<Option<Duration>> {
+        let query = "SELECT * FROM runs WHERE repo = ?1 AND status IN ('PASS', 'FAIL') \
+                     AND finished_at IS NOT NULL ORDER BY status = 'PASS' DESC, rowid DESC LIMIT 1";
+        let run = self.one(query, [repo], RunRecord::read)?;
+        let time = |text: &str| DateTime::parse_from_rfc3339(text).ok();
+        Ok(run.and_then(|run| {
+            let took = time(run.finished_at.as_deref()?)? - time(&run.started_at)?;
+            took.to_std().ok()
+        }))
     }
 
     /// Returns the runs of a task, the oldest first.
@@ -260,6 +278,37 @@ mod tests {
         assert_eq!((run.task_id.as_deref(), run.status.as_deref()), (Some("t-1"), Some("FAIL")));
         assert_eq!(run.end_hash.as_deref(), Some("aa"));
         assert_eq!(store.run("run_x").unwrap(), None);
+    }
+
+    // EDITOR-71
+    #[test]
+    fn the_last_verdict_took_as_long_as_the_newest_run_that_passed() {
+        let temp = store();
+        let store = &temp.store;
+        let took = || store.last_verdict_took("r").unwrap().map(|took| took.as_secs());
+        assert_eq!(took(), None);
+        for (run, status, seconds) in [
+            ("run_a", "FAIL", 5),
+            ("run_b", "PASS", 40),
+            ("run_c", "PASS", 30),
+            ("run_d", "FAIL", 2),
+            ("run_e", "INFRA_ERROR", 1),
+        ] {
+            store.run_started(run, None, "r", &process(1)).unwrap();
+            store.run_finished(run, status, None).unwrap();
+            let times = format!(
+                "UPDATE runs SET started_at = '2026-01-01T00:00:00.000Z', \
+                 finished_at = '2026-01-01T00:00:{seconds:02}.000Z' WHERE run_id = '{run}'"
+            );
+            store.connection().execute_batch(&times).unwrap();
+            let expected = match run {
+                "run_a" => 5,
+                "run_b" => 40,
+                _ => 30,
+            };
+            assert_eq!(took(), Some(expected), "{run}");
+        }
+        assert_eq!(store.last_verdict_took("other").unwrap(), None);
     }
 
     #[test]

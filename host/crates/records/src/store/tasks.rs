@@ -31,6 +31,8 @@ pub struct Flags {
     pub baseline: bool,
     /// The dry run whose proposal the task applies.
     pub apply: Option<String>,
+    /// The model does not get the instructions of the repository.
+    pub no_agents_md: bool,
 }
 
 /// A task that `act run` accepts.

@@ -6,9 +6,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use act_audit::{Audit, CheckpointError, CheckpointStore, Head, Restart};
-use act_config::Step;
+use act_config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act_core::RunId;
 use act_core::event::Events;
 use act_core::secret::Secrets;
@@ -28,7 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::context::NotesWriter;
 use crate::editor::{
-    Aim, Answer, Called, Editor, Session, TaskInput, TaskRequest, TaskResult, Tool, Workplace,
+    Aim, Answer, Called, Editor, Gate, Session, TaskInput, TaskRequest, TaskResult, Tool, Workplace,
 };
 use crate::gate_inputs::has_tests;
 use crate::scout::{QueryFailure, Question, ReportCheck, Scout};
@@ -107,6 +108,7 @@ pub(super) struct Story {
     real: Option<Real>,
     more_tools: Vec<Arc<dyn Tool>>,
     aim: Aim,
+    agents_md: bool,
 }
 
 impl Story {
@@ -124,7 +126,7 @@ impl Story {
         let (turns, hooks) = (VecDeque::new(), HashMap::new());
         let (report_b, task) = (report_b(&["answer.txt"]), "write it".to_owned());
         let (more_tools, aim) = (vec![], Aim::Green);
-        Self { dir, turns, hooks, report_b, task, real: None, more_tools, aim }
+        Self { dir, turns, hooks, report_b, task, real: None, more_tools, aim, agents_md: true }
     }
 
     /// Adds a tool of a component beside the file tools.
@@ -146,6 +148,21 @@ impl Story {
 
     pub(super) fn task(mut self, text: &str) -> Self {
         self.task = text.to_owned();
+        self
+    }
+
+    /// Adds a file that git tracks.
+    pub(super) fn tracked(self, path: &str, text: &str) -> Self {
+        let root = self.root();
+        fs::create_dir_all(root.join(path).parent().unwrap()).unwrap();
+        fs::write(root.join(path), text).unwrap();
+        let git = std::process::Command::new("git").args(["add", path]).current_dir(root).status();
+        assert!(git.unwrap().success());
+        self
+    }
+
+    pub(super) fn without_agents_md(mut self) -> Self {
+        self.agents_md = false;
         self
     }
 
@@ -214,11 +231,9 @@ impl Story {
             writer,
             verifier: Arc::clone(&verifier) as Arc<dyn Verifier>,
             workplace: Arc::new(workplace),
-            steps: vec![Step {
-                name: "test".to_owned(),
-                command: "grep -qx right answer.txt".to_owned(),
-                network: false,
-            }],
+            gate: gate(),
+            view: RepoView::open(&root, Profile::Scout).unwrap(),
+            agents_md: self.agents_md,
             audit,
             notes: (self.aim == Aim::Green).then(notes),
             aim: self.aim,
@@ -239,6 +254,26 @@ impl Story {
     }
 }
 
+/// A pipeline of one step.
+fn gate() -> Gate {
+    let pipeline = Pipeline {
+        image: "alpine:3".to_owned(),
+        steps: vec![Step {
+            name: "test".to_owned(),
+            command: "grep -qx right answer.txt".to_owned(),
+            network: false,
+        }],
+        workspace: Workspace::Auto,
+        include: vec![],
+        source_writes: SourceWrites::Fail,
+        user: User::Caller,
+        ca_bundle: None,
+        limits: Limits::default(),
+        cut_off: vec![],
+    };
+    Gate { pipeline, step_timeout: Duration::from_secs(300), last_run: None }
+}
+
 /// The end of a story.
 pub(super) struct Ending {
     dir: tempfile::TempDir,
@@ -256,6 +291,13 @@ pub(super) enum Message {
 }
 
 impl Message {
+    pub(super) fn text(&self) -> &str {
+        match self {
+            Self::User(text) => text,
+            Self::Tool(answer) => &answer.content,
+        }
+    }
+
     /// The stable word that an error of a tool begins with.
     pub(super) fn reason(&self) -> Option<&str> {
         match self {
@@ -297,6 +339,14 @@ impl Ending {
     /// The text of a file of the repository.
     pub(super) fn read(&self, path: &str) -> String {
         fs::read_to_string(self.dir.path().join("repo").join(path)).unwrap()
+    }
+
+    /// The events of the audit log, each with the object that it is about.
+    pub(super) fn audited(&self) -> Vec<(String, String)> {
+        let log = fs::read_to_string(self.dir.path().join("audit.jsonl")).unwrap();
+        let records = log.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        records.map(|record| (text(&record["event"]), text(&record["object"]))).collect()
     }
 
     pub(super) fn exists(&self, path: &str) -> bool {
