@@ -121,23 +121,6 @@ fn a_file_that_the_user_changed_meanwhile_keeps_his_bytes() {
     assert_eq!(answer["lines"], json!({"0": "the user's"}));
 }
 
-/// EDITOR-6: tools of other programs, none of which is there.
-#[test]
-fn tools_that_do_not_exist_do_nothing() {
-    let mistakes = [
-        call("bash", json!({"command": "echo owned > owned.txt"})),
-        call("str_replace_editor", json!({"command": "create", "path": "owned.txt"})),
-        call("write_file", json!({"path": "owned.txt", "content": "owned"})),
-        call("file-tools__create", json!({"path": "owned.txt", "content": "owned"})),
-        call("hypotheses", json!({"items": []})),
-    ];
-    let act = repository();
-    let told = act.script(&after(mistakes)).run("write the answer").status(0).script_used_up();
-    assert_eq!(reasons(&told), ["unknown_tool"; 5]);
-    assert!(!told.repo().join("owned.txt").exists());
-    assert_eq!(told.read("answer.txt"), "right\n");
-}
-
 /// EDIT-4, EDIT-17, TOOLS-5: binary and oversized files keep their bytes, and no edit makes a text file binary.
 #[test]
 fn binary_and_oversized_files_are_left_alone() {

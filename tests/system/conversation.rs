@@ -1,8 +1,7 @@
 //! Conversations that need the real program: tools of components, failing Scouts, the prompt on the wire and signals.
 //! `host/crates/agent/src/editor/tests.rs` tests the loop itself, with a fake model and a fake verifier.
 
-use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::tool_answers::reasons;
+use crate::harness::script::{attempt, done, opening, script};
 use crate::harness::{Act, image};
 use serde_json::{Value, json};
 
@@ -11,37 +10,6 @@ fn repository() -> Act {
     Act::new()
         .file("answer.txt", "none\n")
         .pipeline(image(), &[("test", "grep -qx right answer.txt || { cat answer.txt; exit 1; }")])
-}
-
-/// EDITOR-6, security line 151
-#[test]
-fn unknown_tools_and_bad_arguments_are_refused_and_the_loop_goes_on() {
-    let wrong = [
-        call("shell", json!({"command": "rm -rf /"})),
-        call("read", json!("no json at all")),
-        call("read", json!({})),
-        call(
-            "edit_line",
-            json!({"path": "answer.txt", "expect_version": "one", "index": 0, "new": ""}),
-        ),
-        call("ask_scout", json!({"scout": "scout-z", "question": "x"})),
-        call("plan", json!({"criteria": "all"})),
-        call("read_log", json!({"run_id": "run_20200101_000000_aaaaaa"})),
-    ];
-    let turns =
-        opening("write it").into_iter().chain(wrong).chain(attempt("right\n")).chain([done()]);
-    let told = repository().script(&script(turns)).run("write the answer").status(0);
-    let told = told.script_used_up();
-    let expected = [
-        "unknown_tool",
-        "bad_arguments",
-        "bad_arguments",
-        "bad_arguments",
-        "bad_arguments",
-        "bad_arguments",
-        "not_found",
-    ];
-    assert_eq!(reasons(&told), expected);
 }
 
 /// EDITOR-32: a Scout that gives no report after three attempts ends the task; nothing was edited.

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::harness::components::{approve, packed, tool};
-use crate::harness::script::{attempt, done, hypotheses, opening, plan, script};
+use crate::harness::script::{attempt, call, done, hypotheses, opening, plan, script};
 use crate::harness::{Act, Done, containers_of, image};
 
 /// A repository whose pipeline is green when `answer.txt` says `right`.
@@ -48,6 +48,37 @@ fn a_right_first_idea_is_success_at_once() {
     assert_eq!(told.read(".gitignore"), "/agent/\n");
     assert_eq!(told.read("agent/.gitignore"), "*\n");
     told.stderr_has("added the line `/agent/` to .gitignore");
+}
+
+/// EDITOR-61, CLI-2: the ends of tasks that need no change or cannot be done, as users and programs see them.
+#[test]
+fn a_task_without_a_change_ends_by_its_outcome() {
+    let account = |outcome: &str| {
+        let why = "answer.txt:1 holds the answer.";
+        call("done", json!({"what": "Looked at it.", "why": why, "outcome": outcome}))
+    };
+    let act = Act::new()
+        .file("answer.txt", "right\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let green = opening("look").into_iter().chain([account("nothing_to_do")]);
+    let told = act.clone().script(&script(green)).run("write the answer").status(0);
+    let run_id = told.runs()[0].clone();
+    let told = told.stdout_has("found nothing to do").stdout_has("act changed no file");
+    let told = told.stdout_has(&format!("SUCCESS: verified by {run_id}\n"));
+    assert_eq!(statuses(&told), ["PASS"]);
+
+    let look = call("read", json!({"path": "answer.txt"}));
+    let stuck = opening("look").into_iter().chain([look, account("impossible")]);
+    let told = act.clone().script(&script(stuck)).run("write another answer").status(3);
+    told.stdout_has("answer.txt:1 holds the answer.\n").stdout_has("STUCK: impossible\n");
+    act.clone().act(["report"]).status(0).stdout_has("> answer.txt:1 holds the answer.");
+    let history = act.act(["history", "--json"]).status(0).json();
+    let end = |at: usize| {
+        let task = &history["tasks"][at];
+        (task["state"].clone(), task["reason"].clone(), task["exit_code"].clone())
+    };
+    assert_eq!(end(0), (json!("STUCK"), json!("impossible"), json!(3)));
+    assert_eq!(end(1), (json!("SUCCESS"), Value::Null, json!(0)));
 }
 
 /// CONFIG-3, security line 81: a gate that gets weaker meanwhile is not this task's gate.

@@ -77,6 +77,24 @@ fn a_dry_run_without_a_change_has_an_empty_patch() {
     act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
 }
 
+/// EDITOR-50, EDITOR-61: each outcome ends a dry run without a proof, and leaves nothing.
+#[test]
+fn a_dry_run_that_changes_nothing_ends_by_its_outcome() {
+    let account = |outcome: &str| {
+        call("done", json!({"what": "Looked.", "why": "It is right.", "outcome": outcome}))
+    };
+    let act = repository().without_engine();
+    let before = fingerprint(&act.repo());
+    let look = call("read", json!({"path": "answer.txt"}));
+    let turns = opening("look").into_iter().chain([account("changed"), account("nothing_to_do")]);
+    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "x"]).status(0);
+    told.stdout("").stderr_has("Proposed: no change").stderr_has("PROPOSED: nothing was verified");
+    let turns = opening("look").into_iter().chain([look, account("impossible")]);
+    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "x"]).status(3);
+    told.stdout("").stderr_has("It is right.").stderr_has("STUCK: impossible");
+    assert_eq!(fingerprint(&act.repo()), before);
+}
+
 /// EDITOR-50: a dry run without a result leaves nothing behind, and says why.
 #[test]
 fn a_dry_run_that_gets_stuck_writes_no_report() {

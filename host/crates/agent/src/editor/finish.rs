@@ -482,18 +482,13 @@ const LOOK: usize = 120;
 
 /// The files that a call of `read` names, or the pattern of a `search`; nothing for other tools.
 fn looks(call: &ToolCall) -> Vec<String> {
-    let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
     let short = |text: &str| text.chars().take(LOOK).collect::<String>();
-    let text = |value: &Value| value.as_str().map(short);
     match call.name.as_str() {
-        "read" => {
-            let files = arguments["files"].as_array().into_iter().flatten();
-            let files = files.filter_map(|file| text(&file["path"]).or_else(|| text(file)));
-            text(&arguments["path"]).into_iter().chain(files).collect()
-        }
+        "read" => tools::paths_of(&call.arguments).iter().map(|path| short(path)).collect(),
         "search" => {
-            let pattern = text(&arguments["pattern"]).unwrap_or_default();
-            vec![format!("search for {pattern}")]
+            let arguments: Value = serde_json::from_str(&call.arguments).unwrap_or_default();
+            let pattern = arguments["pattern"].as_str().unwrap_or_default();
+            vec![format!("search for {}", short(pattern))]
         }
         _ => vec![],
     }
@@ -806,6 +801,33 @@ mod tests {
                 evidence: "e".into(),
             };
             assert!(usable(vec![item], &attempts(&["a"])).is_empty());
+        }
+
+        /// EDITOR-61
+        #[test]
+        fn the_reason_of_an_impossible_task_is_divided_into_hypotheses() {
+            let text = "The format is\nunknown.\n\n- no parser\n  in src/\n* no test\n\n\nEnd.";
+            assert_eq!(
+                paragraphs(text),
+                ["The format is unknown.", "no parser in src/", "no test", "End."]
+            );
+            assert!(paragraphs(" \n").is_empty());
+        }
+
+        /// EDITOR-61
+        #[test]
+        fn reads_and_searches_are_looks() {
+            let look = |name: &str, arguments: &str| {
+                let (name, arguments) = (name.to_owned(), arguments.to_owned());
+                looks(&ToolCall { id: String::new(), name, arguments })
+            };
+            assert_eq!(
+                look("read", r#"{"files":[{"path":"a"},{"path":"b","start":3}]}"#),
+                ["a", "b"]
+            );
+            assert_eq!(look("read", r#"{"path":"a"}"#), ["a"]);
+            assert_eq!(look("search", r#"{"pattern":"x"}"#), ["search for x"]);
+            assert!(look("list", r#"{"path":"a"}"#).is_empty());
         }
 
         #[test]

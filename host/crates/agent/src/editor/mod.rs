@@ -171,9 +171,9 @@ pub enum AfterConversation {
     Done(Option<Account>),
 }
 
-/// Calls that run at once. Each call of a component has a thread and a memory of its own, so that more would take the
-/// machine from the user, and a call takes milliseconds.
-const AT_ONCE: usize = 8;
+/// Calls that run at once. Each call of a component has a memory of its own, by default of up to 256 MiB, so that they
+/// take at most 1 GiB together.
+const AT_ONCE: usize = 4;
 /// Calls of one turn that are performed. The others are refused, so that one turn cannot fill the conversation.
 const CALLS_PER_TURN: usize = 64;
 /// Bytes of one answer of a component's tool. The built-in tools stay far below.
@@ -860,7 +860,7 @@ mod decisions {
                 vec![Last(Done), Alone, Last(Verify), Beside, Last(Verify), Beside],
                 vec![vec![1], vec![3, 5], vec![2], vec![4], vec![0]],
             ),
-            (vec![Beside; 10], vec![(0..8).collect(), vec![8, 9]]),
+            (vec![Beside; 6], vec![vec![0, 1, 2, 3], vec![4, 5]]),
         ] {
             assert_eq!(batches(&places), expected, "{places:?}");
         }

@@ -188,8 +188,12 @@ impl Session<'_> {
             return Ok(Answer::refusal("bad_arguments", &message));
         }
         let first = self.strategies.all().is_empty();
+        let goes_on = self.replanning.is_none() && self.plans.goes_on_with(&plan.strategy);
         let repeat = match self.replanning {
             Some(_) => self.history.judge_strategy(&plan.strategy),
+            None if !goes_on && self.plans.gave_up(&plan.strategy) => {
+                self.history.judge_strategy(&plan.strategy)
+            }
             None => Repeat::No,
         };
         let mark = match repeat {
@@ -228,7 +232,7 @@ impl Session<'_> {
         self.decisions.decide(&plan.decisions);
         let goals = self.plans.goals().clone();
         // A revision of the goals, or one that only decides or asks, goes on with the strategy in force.
-        if self.replanning.is_none() && self.plans.goes_on_with(&plan.strategy) {
+        if goes_on {
             self.plans.revise(&plan);
         } else {
             let strategy = Strategy {
@@ -340,6 +344,8 @@ pub(super) struct Plans {
     attempts: Vec<Attempt>,
     /// The number of attempts before the plan in force.
     earlier: usize,
+    /// The number of failed strategies before the last REPLAN.
+    given_up: usize,
 }
 
 impl Plans {
@@ -367,6 +373,13 @@ impl Plans {
         self.in_force.as_ref().is_some_and(|plan| similar(&key_words(&plan.strategy), &words))
     }
 
+    /// Returns whether a REPLAN gave this strategy up.
+    fn gave_up(&self, strategy: &str) -> bool {
+        let words = key_words(strategy);
+        let given_up = self.failed.iter().take(self.given_up);
+        given_up.map(|one| key_words(&one.plan.strategy)).any(|known| similar(&known, &words))
+    }
+
     /// Takes the goals of a plan whose strategy is the one in force. The attempts under it stay its attempts.
     fn revise(&mut self, plan: &Plan) {
         self.goals.add(plan);
@@ -387,6 +400,7 @@ impl Plans {
         if let Some(plan) = self.in_force.take() {
             self.close(plan);
         }
+        self.given_up = self.failed.len();
     }
 
     pub(super) fn fail(&mut self, attempt: Attempt) {
@@ -665,7 +679,9 @@ mod tests {
                 told(&plans.so_far()),
                 [("one", vec![1]), ("changed in the middle", vec![2, 3])]
             );
+            assert!(!plans.gave_up("one"), "a revision replaced it");
             plans.give_up();
+            assert!(plans.gave_up("One.") && plans.gave_up("changed in the middle"));
             assert!(plans.in_force().is_none());
             plans.adopt(plan("two", "c"));
             let tried = [("one", vec![1]), ("changed in the middle", vec![2, 3])];

@@ -57,14 +57,22 @@ impl Session<'_> {
             had_tests: self.has_tests,
             account: done.clone(),
         });
+        let account = match done {
+            Some(Account { what, why, tests, outcome: _ }) => {
+                let tests = tests.map(|tests| format!("\n\n{tests}")).unwrap_or_default();
+                format!("{what}\n\n{why}{tests}")
+            }
+            None => NO_ACCOUNT.to_owned(),
+        };
+        let goals = self.plans.goals();
+        let list = |title: &str, items: &[String]| {
+            let items: String = items.iter().map(|item| format!("\n- {item}")).collect();
+            if items.is_empty() { items } else { format!("\n\n{title}:{items}") }
+        };
+        let assumed = list("Assumptions", &goals.assumptions);
+        let dropped = list("Criteria that were dropped", &goals.dropped_lines());
         TaskResult {
-            summary: Some(match done {
-                Some(Account { what, why, tests, outcome: _ }) => {
-                    let tests = tests.map(|tests| format!("\n\n{tests}")).unwrap_or_default();
-                    format!("{what}\n\n{why}{tests}")
-                }
-                None => NO_ACCOUNT.to_owned(),
-            }),
+            summary: Some(format!("{account}{assumed}{dropped}")),
             gate_inputs_changed: self.gate_inputs_named(),
             draft,
             ..TaskResult::of(Outcome::Proposed)

@@ -13,7 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
-use super::{Answer, Called, Session, Tool};
+use super::{AT_ONCE, Answer, Called, Session, Tool};
 use fakes::{Story, attempt, call, calls, done, done_with, plan, run_id, text, verify, write};
 
 fn say(words: &str) -> Turn {
@@ -82,7 +82,7 @@ impl Tool for Slow {
 /// EDITOR-60
 #[test]
 fn calls_that_only_read_run_at_once_and_edits_run_alone() {
-    for (edits, at_once) in [(false, 8), (true, 1)] {
+    for (edits, at_once) in [(false, AT_ONCE), (true, 1)] {
         let (running, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
         let slow = Arc::new(Slow { edits, running, most });
         let all = calls(&vec![("slow", json!({})); 20]);
@@ -251,6 +251,18 @@ fn an_impossible_task_ends_stuck_with_its_reason_as_hypotheses() {
     );
 }
 
+/// EDITOR-50, EDITOR-62: what a proposal takes for granted is shown before it is applied.
+#[test]
+fn a_proposal_shows_its_assumptions() {
+    let plan = json!({
+        "criteria": [], "acceptance": [], "strategy": "write it", "assumptions": ["One word is enough."]});
+    let turns = [call("plan", plan), calls(&[write("right\n")]), done()];
+    let told = Story::new().dry_run().turns(turns).run();
+    assert_eq!(told.state(), ("PROPOSED", None));
+    let summary = told.finished.summary.unwrap();
+    assert!(summary.ends_with("\n\nAssumptions:\n- One word is enough."), "{summary}");
+}
+
 /// EDITOR-50, EDITOR-61: in a dry run nothing to do is a proposal without changes, and no run decides.
 #[test]
 fn a_dry_run_ends_by_each_outcome_without_a_run() {
@@ -320,6 +332,9 @@ fn a_plan_may_be_revised() {
 fn unknown_tools_and_bad_arguments_are_refused_and_the_loop_goes_on() {
     let wrong = [
         call("shell", json!({"command": "rm -rf /"})),
+        call("str_replace_editor", json!({"command": "create", "path": "owned.txt"})),
+        call("file-tools__full_rewrite", json!({"path": "owned.txt", "content": "owned"})),
+        call("hypotheses", json!({"items": []})),
         call("read", json!("no json at all")),
         call("read", json!({})),
         call("ask_scout", json!({"scout": "scout-z", "question": "x"})),
@@ -329,8 +344,9 @@ fn unknown_tools_and_bad_arguments_are_refused_and_the_loop_goes_on() {
     let turns = [plan("write it")].into_iter().chain(wrong).chain(attempt("right\n"));
     let told = Story::new().turns(turns).turns([done()]).run();
     assert_eq!(told.state(), ("SUCCESS", None));
-    let bad = ["bad_arguments"; 4];
-    assert_eq!(told.reasons(), [&["unknown_tool"], &bad[..], &["not_found"]].concat());
+    let (unknown, bad) = (["unknown_tool"; 4], ["bad_arguments"; 4]);
+    assert_eq!(told.reasons(), [&unknown[..], &bad[..], &["not_found"]].concat());
+    assert!(!told.exists("owned.txt"));
 }
 
 /// EDITOR-70, security line 188: instructions of the repository reach the model as data, and allow nothing.
@@ -579,6 +595,18 @@ fn a_replan_that_changes_nothing_is_refused_twice() {
     let report = told.read("agent/stuck_report.md");
     assert!(report.contains("repeats an earlier strategy"), "{report}");
     assert!(report.contains("verified an unchanged tree"), "{report}");
+}
+
+/// EDITOR-62: a revision is no way around a REPLAN.
+#[test]
+fn a_revision_cannot_return_to_a_strategy_that_was_given_up() {
+    let turns = [plan("Write it"), calls(&[write("wrong\n")])]
+        .into_iter()
+        .chain([verify(), verify(), verify()])
+        .chain([plan("copy the answer"), plan("Write it!"), plan("copy the answer, and test it")]);
+    let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert_eq!(told.reasons(), ["step_failed", "step_failed", "same_strategy"]);
 }
 
 /// EDITOR-31: without usable hypotheses of the model they are derived, cited and marked.
