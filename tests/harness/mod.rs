@@ -15,6 +15,7 @@ pub(crate) mod tree;
 
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -137,6 +138,33 @@ impl Act {
             }
             Wire::Responses => self.env("OPENAI_API_KEY", CANARY).env("OPENAI_BASE_URL", base_url),
         }
+    }
+
+    /// Writes the user's `config.toml`, as a file that is trusted.
+    pub(crate) fn config_toml(self, text: &str) -> Self {
+        let path = self.settings_file();
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        self
+    }
+
+    pub(crate) fn settings_file(&self) -> PathBuf {
+        self.place.path().join("config/act/config.toml")
+    }
+
+    /// Starts a scripted model on this wire that only `config.toml` selects; `lines` follow in its table `[model]`.
+    pub(crate) fn script_by_file(mut self, wire: Wire, yaml: &str, lines: &str) -> Self {
+        let model = ScriptedServer::start(Script::from_yaml(yaml).unwrap()).unwrap();
+        let (endpoint, word) = match wire {
+            Wire::ChatCompletions => (model.base_url(), "chat_completions"),
+            Wire::Messages => (model.anthropic_base_url(), "messages"),
+            Wire::Responses => (model.base_url(), "responses"),
+        };
+        self.model = Some(Arc::new(model));
+        let table =
+            format!("[model]\nendpoint = \"{endpoint}\"\nwire = \"{word}\"\nname = \"scripted\"\n");
+        self.config_toml(&format!("{table}{lines}\n"))
     }
 
     /// Names an engine that does not exist.

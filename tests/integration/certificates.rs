@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use act_core::event::Events;
 use act_core::secret::Secret;
-use act_model::{Ask, Deadlines, ModelAccess, Timer, TokenLedger, connect, with_attempts};
+use act_model::{
+    Ask, Deadlines, ModelAccess, Timer, TokenLedger, WireName, connect, with_attempts,
+};
 use futures_util::future::BoxFuture;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair, date_time_ymd};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -26,14 +28,14 @@ const ANSWER: &str = concat!(
     "data: {\"type\":\"message_stop\"}\n\n",
 );
 
-struct Server {
+struct ModelServer {
     port: u16,
     enough: Arc<AtomicBool>,
     /// The decrypted bytes of each connection.
     heard: JoinHandle<Vec<Vec<u8>>>,
 }
 
-impl Server {
+impl ModelServer {
     fn start(certificate: CertificateDer<'static>, key: PrivateKeyDer<'static>) -> Self {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
@@ -92,7 +94,7 @@ fn ask(
     key: &KeyPair,
 ) -> (String, Vec<Vec<u8>>) {
     let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
-    let server = Server::start(certificate, key);
+    let server = ModelServer::start(certificate, key);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("authority.pem");
     std::fs::write(&file, authority).unwrap();
@@ -120,7 +122,9 @@ impl Timer for NoPause {
 #[ignore = "the other half of the tests below"]
 async fn a_client_in_a_process_of_its_own() {
     let Ok(base_url) = std::env::var("ACT_TEST_ORIGIN") else { return };
-    let access = ModelAccess::Anthropic { base_url, model: "m".into(), key: Secret::new(KEY) };
+    let endpoint =
+        act_model::ModelServer::new(WireName::Messages, base_url, "m").with_key(Secret::new(KEY));
+    let access = ModelAccess::Server(endpoint);
     let events = Events::new("t-000000", vec![]);
     let model = connect(access, Deadlines::default(), events, TokenLedger::default()).unwrap();
     let mut chat = model.open("editor", "s", &[]);

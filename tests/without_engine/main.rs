@@ -19,3 +19,4 @@ mod init;
 mod new_component;
 mod refusals;
 mod scout;
+mod settings;

@@ -163,13 +163,14 @@ fn set_up_failed(what: &str, error: &std::io::Error) -> Failure {
 }
 
 /// Variables that select a real model. The task plays a script, so they are removed from its environment.
-const FOREIGN: [&str; 6] = [
+const FOREIGN: [&str; 7] = [
     "AGENT_LLM_BASE_URL",
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_BASE_URL",
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
     "AGENT_LLM_MODEL",
+    "AGENT_LLM_TOOLS",
 ];
 
 fn command(program: &Path, arguments: Vec<OsString>, directory: &DemoDirectory) -> Command {

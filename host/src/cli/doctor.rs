@@ -11,11 +11,17 @@ use tokio_util::sync::CancellationToken;
 use super::{CommonOptions, block_on};
 use crate::output::{Line, Output, Tone};
 use act_component::{CacheState, cache_dir, cache_state};
-use act_config::{Config, EnvironmentError, ModelAccess, Root};
+use act_config::{
+    Config, ConfigCeiling, DeadlineSettings, ModelAccess, ModelAccessError, Root, Selected,
+    SettingsError, UserSettings,
+};
 use act_core::Failure;
 use act_core::event::Events;
 use act_core::exit::Exit;
-use act_model::{Ask, ModelError, ModelErrorKind, Service, Stop, TokenLedger, ToolSpec, Turn};
+use act_model::{
+    Ask, Deadlines, Key, ModelError, ModelErrorKind, ModelServer, Origin, Service, Stop,
+    TokenLedger, ToolMode, ToolSpec, Turn, WireName,
+};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
 use act_task as task;
@@ -59,8 +65,8 @@ enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Check {
-    /// `repository`, `agent_dir`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `leftovers`, `components`,
-    /// `model`, `artifacts`, `store`, `excluded` or `model_call`.
+    /// `repository`, `agent_dir`, `settings`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `leftovers`,
+    /// `components`, `model`, `timeouts`, `artifacts`, `store`, `excluded` or `model_call`.
     name: &'static str,
     level: Level,
     message: String,
@@ -128,9 +134,21 @@ impl Doctor {
         };
         let (root, config, found) = repository(&self.common.repo);
         add(found);
-        add(containers(config.as_ref()).await);
-        let access = act_config::model_access(|name: &str| std::env::var(name).ok());
-        add(vec![components(), model(&access)]);
+        let user = UserSettings::read(root.as_deref());
+        add(vec![settings(&user)]);
+        let (limits, found) = in_force(config.as_ref(), &user);
+        add(found);
+        add(containers(config.as_ref(), limits).await);
+        // A broken file selects no model, and its own line says so.
+        let usable = user.clone().unwrap_or_default();
+        let selected = act_config::model_access(&usable, |name: &str| std::env::var(name).ok());
+        add(vec![components(), model(&selected)]);
+        let access = selected.map(|selected| ModelAccess::Server(selected.server));
+        let of_repository = config.as_ref().map(|config| config.model_timeouts);
+        let of_repository = of_repository.unwrap_or_default();
+        if let Ok(access) = &access {
+            add(vec![timeouts(&usable, access, of_repository)]);
+        }
         add(artifacts(root.as_deref()));
         let excluded =
             self.excluded.then(|| match root.as_deref().map_or(Ok(vec![]), hidden_files) {
@@ -150,7 +168,8 @@ impl Doctor {
             (true, Ok(access)) => {
                 let waiting = format!("Asking the model (at most {} s)...", LONGEST.as_secs());
                 output.progress(&Line::of(Tone::Faint, waiting));
-                add(vec![model_call(access).await]);
+                let deadlines = usable.deadlines(access, of_repository);
+                add(vec![model_call(access, deadlines).await]);
             }
             (true, Err(_)) => {
                 let why = "not tried: no model is set up";
@@ -209,18 +228,41 @@ fn repository(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
             let message = format!("{}: {}", config.root.display(), steps.join(", "));
             let mut checks = vec![Check::ok(NAME, message)];
             checks.extend(notes(&config));
-            let looked = [
-                ("grants", task::granted(config.clone())),
-                ("ca_bundle", task::ca_bundle(&config)),
-            ];
-            checks.extend(looked.into_iter().filter_map(|(name, looked)| {
-                let refused = looked.err()?;
-                Some(Check::red(name, refused.message, refused.hint.unwrap_or_default()))
-            }));
+            checks.extend(refused("ca_bundle", task::ca_bundle(&config)));
             (root, Some(config), checks)
         }
         Err(error) => (root, None, vec![Check::red(NAME, error.to_string(), error.hint())]),
     }
+}
+
+/// Returns a red line in the words of a refusal, if there is one.
+fn refused(name: &'static str, looked: Result<(), Failure>) -> Option<Check> {
+    let refused = looked.err()?;
+    Some(Check::red(name, refused.message, refused.hint.unwrap_or_default()))
+}
+
+/// Reports the user's `config.toml`.
+fn settings(user: &Result<UserSettings, SettingsError>) -> Check {
+    const NAME: &str = "settings";
+    match user {
+        Ok(UserSettings { file: Some(file), .. }) => {
+            Check::ok(NAME, format!("{} is in use", file.display()))
+        }
+        Ok(UserSettings { file: None, .. }) => {
+            Check::ok(NAME, "there is no config.toml, so each setting has its default")
+        }
+        Err(error) => Check::red(NAME, error.to_string(), error.hint()),
+    }
+}
+
+/// Returns the limits that hold in the repository, if user, policy and grants allow a task.
+fn in_force(
+    config: Option<&Config>,
+    user: &Result<UserSettings, SettingsError>,
+) -> (Option<task::InForce>, Vec<Check>) {
+    let (Some(config), Ok(_)) = (config, user) else { return (None, vec![]) };
+    let found = refused("grants", task::granted(config.clone())).into_iter().collect();
+    (task::in_force(config.clone()).ok(), found)
 }
 
 /// Reports the directory of act's notes if it is not the usual one or cannot be used, and the files that the line
@@ -255,7 +297,7 @@ fn notes(config: &Config) -> Vec<Check> {
 const MIB: u64 = 1 << 20;
 
 /// Checks the container engine: its image, its limits and containers of dead runs.
-async fn containers(config: Option<&Config>) -> Vec<Check> {
+async fn containers(config: Option<&Config>, in_force: Option<task::InForce>) -> Vec<Check> {
     let found = match std::env::var("DOCKER_HOST") {
         Ok(host) if !host.is_empty() => "from DOCKER_HOST",
         _ => "the default socket",
@@ -274,7 +316,7 @@ async fn containers(config: Option<&Config>) -> Vec<Check> {
     if let Some(config) = config {
         checks.push(image(&engine, &config.pipeline.image).await);
         checks.push(match engine.machine().await {
-            Ok(machine) => limits(config, machine),
+            Ok(machine) => limits(config, in_force.as_ref(), machine),
             Err(error) => Check::note("limits", error.to_string(), "look at the log of the engine"),
         });
     }
@@ -302,14 +344,41 @@ async fn image(engine: &Engine, image: &str) -> Check {
     }
 }
 
-fn limits(config: &Config, machine: Machine) -> Check {
-    let asked = config.pipeline.limits;
+/// Reports the limits of a step and of a task as they hold, each with the file that sets it.
+fn limits(config: &Config, in_force: Option<&task::InForce>, machine: Machine) -> Check {
     let memory = machine.memory_bytes / MIB;
+    // Without limits in force another line is red, and the values of agent.yaml are the best that is known.
+    let none = ConfigCeiling::default();
+    let (held, user, policy) =
+        in_force.map_or((config, &none, &none), |it| (&it.config, &it.user, &it.policy));
+    let (written, now) = (config.pipeline.limits, held.pipeline.limits);
+    let usual = act_config::Limits::default();
+    let cpus = source(now.cpus, written.cpus, usual.cpus, policy.cpus);
+    let of_memory = source(now.memory_mb, written.memory_mb, usual.memory_mb, policy.memory_mb);
+    let pids = source(now.pids, written.pids, usual.pids, policy.pids);
+    let step = held.step_timeout;
+    let of_step = source(step, config.step_timeout, act_config::STEP_TIMEOUT, policy.step_timeout);
+    let tokens = in_force.and_then(task::InForce::max_tokens);
+    let of_tokens = match tokens {
+        None => "no source",
+        tokens if tokens == policy.max_tokens => POLICY,
+        tokens if tokens == user.max_tokens && tokens == Some(act_config::DEFAULT_MAX_TOKENS) => {
+            BY_DEFAULT
+        }
+        tokens if tokens == user.max_tokens => USERS_FILE,
+        _ => AGENT_YAML,
+    };
+    let tokens = tokens.map_or("any number of".to_owned(), |tokens| tokens.to_string());
     let message = format!(
-        "a step may use {} CPUs and {} MiB of memory; the engine has {} CPUs and {memory} MiB",
-        asked.cpus, asked.memory_mb, machine.cpus
+        "a step may use {} CPUs ({cpus}), {} MiB of memory ({of_memory}), {} processes ({pids}) and {} s ({of_step}); \
+         a task may spend {tokens} tokens ({of_tokens}); the engine has {} CPUs and {memory} MiB",
+        now.cpus,
+        now.memory_mb,
+        now.pids,
+        step.as_secs_f64(),
+        machine.cpus
     );
-    if memory > 0 && asked.memory_mb > memory {
+    if memory > 0 && now.memory_mb > memory {
         let fix = format!(
             "set verification.limits.memory_mb below {memory}, so that a step that uses too much memory is stopped \
              before the machine runs out of it"
@@ -317,6 +386,21 @@ fn limits(config: &Config, machine: Machine) -> Check {
         return Check::note("limits", message, fix);
     }
     Check::ok("limits", message)
+}
+
+const AGENT_YAML: &str = "agent.yaml";
+const USERS_FILE: &str = "config.toml";
+const POLICY: &str = "policy.toml";
+const BY_DEFAULT: &str = "default";
+
+/// Returns the file that sets a value: the one that lowered it, or else the one in which it is written.
+fn source<T: PartialEq>(now: T, written: T, usual: T, policy: Option<T>) -> &'static str {
+    match () {
+        () if now == written && now == usual => BY_DEFAULT,
+        () if now == written => AGENT_YAML,
+        () if policy == Some(now) => POLICY,
+        () => USERS_FILE,
+    }
 }
 
 async fn left_over(engine: &Engine) -> Check {
@@ -337,31 +421,63 @@ const TOO_LITTLE: u64 = GIB;
 const LITTLE: u64 = 5 * GIB;
 
 /// The variables that select a model, in the order of their precedence, and whether they hold a key, which is never shown.
-const VARIABLES: [(&str, bool); 6] = [
+const VARIABLES: [(&str, bool); 7] = [
     ("AGENT_LLM_BASE_URL", false),
     ("AGENT_LLM_MODEL", false),
+    ("AGENT_LLM_TOOLS", false),
     ("ANTHROPIC_API_KEY", true),
     ("ANTHROPIC_BASE_URL", false),
     ("OPENAI_API_KEY", true),
     ("OPENAI_BASE_URL", false),
 ];
 
-fn model(access: &Result<ModelAccess, EnvironmentError>) -> Check {
-    match access {
-        Ok(access) => Check::ok("model", endpoint(access) + &set()),
+fn model(selected: &Result<Selected, ModelAccessError>) -> Check {
+    match selected {
+        Ok(selected) => Check::ok("model", endpoint(selected) + &set()),
         Err(error) => Check::red("model", format!("{error}{}", set()), error.hint()),
     }
 }
 
-fn endpoint(access: &ModelAccess) -> String {
-    let (ModelAccess::Custom { base_url, model, .. }
-    | ModelAccess::Anthropic { base_url, model, .. }
-    | ModelAccess::OpenAi { base_url, model, .. }) = access
-    else {
-        return "a script".to_owned();
+/// Returns the model and its server, and the source of each value.
+fn endpoint(Selected { server, sources }: &Selected) -> String {
+    let ModelServer { base_url, model, key, tools, .. } = server;
+    let with_key = match key {
+        None => "without a key".to_owned(),
+        // The arguments may be private.
+        Some(Key::Command(command)) => format!("with a key that `{}` prints", command.program()),
+        Some(Key::Value(_)) => "with a key".to_owned(),
     };
-    let key = if access.has_key() { "with a key" } else { "without a key" };
-    format!("{model} at {base_url}, {}, {key}", access.service().wire)
+    let tools = match tools {
+        ToolMode::Native => "native tools",
+        ToolMode::Schema => "tools by schema",
+    };
+    let wire = ModelAccess::Server(server.clone()).service().wire;
+    let of_key = sources.key.map(|source| format!(", key: {source}")).unwrap_or_default();
+    format!(
+        "{model} at {base_url}, {wire}, {tools}, {with_key}; endpoint: {}, model: {}, wire: {}{of_key}, tools: {}",
+        sources.endpoint, sources.model, sources.wire, sources.tools
+    )
+}
+
+/// Reports the time limits of the model, each with the file that sets it.
+fn timeouts(user: &UserSettings, access: &ModelAccess, of_repository: DeadlineSettings) -> Check {
+    let now = user.deadlines(access, of_repository);
+    let without = user.deadlines(access, DeadlineSettings::default());
+    let own = user.deadlines;
+    let limit = |name: &str, now: Duration, without: Duration, own: Option<Duration>| {
+        let source = match own {
+            _ if now != without => AGENT_YAML,
+            Some(_) => USERS_FILE,
+            None => BY_DEFAULT,
+        };
+        format!("{name} {} s ({source})", now.as_secs_f64())
+    };
+    let message = [
+        limit("the first byte", now.first, without.first, own.first),
+        limit("silence", now.idle, without.idle, own.idle),
+        limit("the whole answer", now.total, without.total, own.total),
+    ];
+    Check::ok("timeouts", format!("the model has for {}", message.join(", for ")))
 }
 
 /// Returns the variables that are set, in parentheses, or nothing.
@@ -458,9 +574,9 @@ const WORD: &str = "ready";
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// Sends one real request with one tool, and draws conclusions about the server from the answer.
-async fn model_call(access: &ModelAccess) -> Check {
+async fn model_call(access: &ModelAccess, deadlines: Deadlines) -> Check {
     let ledger = TokenLedger::default();
-    let model = match task::connect_model(access, &ledger, &Events::silent()) {
+    let model = match task::connect_model(access, deadlines, &ledger, &Events::silent()) {
         Ok(model) => model,
         Err(error) => {
             let Service { address_variable, key_variable, .. } = access.service();
@@ -486,7 +602,7 @@ async fn model_call(access: &ModelAccess) -> Check {
     let never = CancellationToken::new();
     let answer = conversation.next(Ask { attempt: 1, ..Ask::default() }, &never);
     let answer = in_time(answer, LONGEST).await;
-    judge(answer, access.service(), access.has_key())
+    judge(answer, access)
 }
 
 async fn in_time(
@@ -504,17 +620,18 @@ async fn in_time(
 }
 
 /// Turns the answer into a check.
-fn judge(answer: Result<Turn, ModelError>, service: Service, has_key: bool) -> Check {
+fn judge(answer: Result<Turn, ModelError>, access: &ModelAccess) -> Check {
+    let service = access.service();
     let turn = match answer {
         Err(error) => {
-            let fix = fix(&error, service, has_key);
+            let fix = fix(&error, service, access.has_key());
             return Check::red(MODEL_CALL, error.message, fix);
         }
         Ok(turn) => turn,
     };
     let spent = format!("{} tokens in, {} out", turn.usage.input, turn.usage.output);
     let Some(call) = turn.calls.first() else {
-        let (message, fix) = without_call(&turn, service);
+        let (message, fix) = without_call(&turn, access);
         return Check::red(MODEL_CALL, message, fix);
     };
     let arguments: Option<Value> = serde_json::from_str(&call.arguments).ok();
@@ -532,9 +649,25 @@ fn judge(answer: Result<Turn, ModelError>, service: Service, has_key: bool) -> C
 
 const ANOTHER: &str = "set AGENT_LLM_MODEL to a model that supports tools";
 
-fn without_call(turn: &Turn, service: Service) -> (String, String) {
+/// Returns how to let the host read calls that the model writes as text, if the wire has that and it is not in use.
+fn by_schema(access: &ModelAccess) -> Option<&'static str> {
+    match access {
+        ModelAccess::Server(server)
+            if server.wire == WireName::ChatCompletions && server.tools == ToolMode::Native =>
+        {
+            Some(match server.origin {
+                Origin::Environment => "set AGENT_LLM_TOOLS=schema, or ",
+                Origin::File => "set `tools = \"schema\"` under [model] in config.toml, or ",
+            })
+        }
+        _ => None,
+    }
+}
+
+fn without_call(turn: &Turn, access: &ModelAccess) -> (String, String) {
     let text = turn.text.trim();
-    let Service { wire, address_variable, .. } = service;
+    let Service { wire, address_variable, .. } = access.service();
+    let by_schema = by_schema(access).unwrap_or_default();
     match turn.stop {
         Stop::Refused => (
             format!("the model refused: {}", cut(text)),
@@ -547,7 +680,7 @@ fn without_call(turn: &Turn, service: Service) -> (String, String) {
         _ if text.contains(TOOL) && text.contains(['{', '<']) => (
             format!("the model wrote the tool call as text: {}", cut(text)),
             format!(
-                "enable tool calls in the server (its chat template or tool parser), or {ANOTHER}"
+                "{by_schema}enable tool calls in the server (its chat template or tool parser), or {ANOTHER}"
             ),
         ),
         _ if text.is_empty() => (
@@ -556,7 +689,7 @@ fn without_call(turn: &Turn, service: Service) -> (String, String) {
         ),
         _ => (
             format!("the model answered with text instead of a tool call: {}", cut(text)),
-            format!("{ANOTHER}, or switch tools on in the server"),
+            format!("{by_schema}{ANOTHER}, or switch tools on in the server"),
         ),
     }
 }
@@ -639,11 +772,58 @@ mod tests {
         let yaml = "verification:\n  container_image: x\n  steps: [{name: a, command: b}]\n";
         std::fs::write(temp.path().join("agent.yaml"), yaml).unwrap();
         let config = act_config::load(temp.path()).unwrap();
-        let of = |mib: u64| limits(&config, Machine { cpus: 2, memory_bytes: mib * MIB });
+        let of = |mib: u64| limits(&config, None, Machine { cpus: 2, memory_bytes: mib * MIB });
         assert_eq!(of(16_000).level, Level::Ok);
         let small = of(4_000);
         assert_eq!(small.level, Level::Note);
         assert!(small.fix.unwrap().contains("below 4000"));
+    }
+
+    #[test]
+    fn limits_are_those_in_force_and_name_the_file_that_sets_them() {
+        // DOCTOR-10
+        let temp = tempfile::tempdir().unwrap();
+        let yaml = "verification:\n  container_image: x\n  steps: [{name: a, command: b}]\n  \
+                    limits: {cpus: 3, memory_mb: 9000}\n";
+        std::fs::write(temp.path().join("agent.yaml"), yaml).unwrap();
+        let written = act_config::load(temp.path()).unwrap();
+        let user = ConfigCeiling {
+            memory_mb: Some(512),
+            max_tokens: Some(70),
+            ..ConfigCeiling::default()
+        };
+        let policy = ConfigCeiling {
+            memory_mb: Some(600),
+            step_timeout: Some(Duration::from_millis(1500)),
+            ..ConfigCeiling::default()
+        };
+        let mut config = written.clone();
+        config.lower(&user, &policy);
+        let in_force = task::InForce { config, user, policy };
+        let machine = Machine { cpus: 2, memory_bytes: 4000 * MIB };
+        let check = limits(&written, Some(&in_force), machine);
+        assert_eq!(check.level, Level::Ok, "9000 MiB are not in force: {check:?}");
+        assert!(
+            check.message.starts_with(
+                "a step may use 3 CPUs (agent.yaml), 512 MiB of memory (config.toml), 2048 processes (default) and 1.5 s \
+                 (policy.toml); a task may spend 70 tokens (config.toml); "
+            ),
+            "{check:?}"
+        );
+    }
+
+    #[test]
+    fn a_call_that_was_written_as_text_leads_to_tools_by_schema() {
+        // DOCTOR-7
+        let written = || Ok(turn("{\"name\": \"answer\"}", None));
+        let server = ModelServer::new(WireName::ChatCompletions, "http://127.0.0.1:1/v1", "m");
+        let fix = |server: ModelServer| judge(written(), &ModelAccess::Server(server)).fix.unwrap();
+        assert!(fix(server.clone()).starts_with("set AGENT_LLM_TOOLS=schema, or"));
+        let in_file = ModelServer { origin: Origin::File, ..server.clone() };
+        assert!(fix(in_file).starts_with("set `tools = \"schema\"` under [model] in config.toml"));
+        let in_use = ModelServer { tools: ToolMode::Schema, ..server.clone() };
+        assert!(!fix(in_use).contains("schema"));
+        assert!(!fix(ModelServer { wire: WireName::Responses, ..server }).contains("schema"));
     }
 
     fn turn(text: &str, call: Option<(&str, &str)>) -> Turn {
@@ -657,19 +837,11 @@ mod tests {
         Turn { text: text.into(), calls, stop, usage: ModelUsage::default() }
     }
 
-    fn services() -> [Service; 3] {
-        let (base_url, model) = ("http://127.0.0.1:1".to_owned(), "m".to_owned());
-        let key = act_core::secret::Secret::new("k");
-        [
-            ModelAccess::Custom { base_url: base_url.clone(), model: model.clone(), key: None },
-            ModelAccess::Anthropic {
-                base_url: base_url.clone(),
-                model: model.clone(),
-                key: key.clone(),
-            },
-            ModelAccess::OpenAi { base_url, model, key },
-        ]
-        .map(|access| access.service())
+    fn accesses() -> [ModelAccess; 3] {
+        [WireName::ChatCompletions, WireName::Messages, WireName::Responses].map(|wire| {
+            let server = ModelServer::new(wire, "http://127.0.0.1:1", "m");
+            ModelAccess::Server(server.with_key(act_core::secret::Secret::new("k")))
+        })
     }
 
     #[tokio::test]
@@ -677,7 +849,7 @@ mod tests {
         // DOCTOR-9
         let silent = std::future::pending();
         let answer = in_time(silent, Duration::from_millis(1)).await;
-        let check = judge(answer, services()[0], false);
+        let check = judge(answer, &accesses()[0]);
         assert_eq!(check.level, Level::Red);
         assert!(check.message.contains("no answer within"), "{check:?}");
         assert!(check.fix.unwrap().contains("AGENT_LLM_BASE_URL"));
@@ -686,10 +858,10 @@ mod tests {
     #[test]
     fn a_call_as_it_was_asked_for_is_fine() {
         // DOCTOR-7
-        for service in services() {
-            let check = judge(Ok(turn("", Some(("answer", r#"{"word":"ready"}"#)))), service, true);
+        for access in accesses() {
+            let check = judge(Ok(turn("", Some(("answer", r#"{"word":"ready"}"#)))), &access);
             assert_eq!(check.level, Level::Ok, "{check:?}");
-            assert!(check.message.contains(service.wire), "{check:?}");
+            assert!(check.message.contains(access.service().wire), "{check:?}");
         }
     }
 
@@ -705,7 +877,8 @@ mod tests {
         };
         let mut refused = turn("I will not", None);
         refused.stop = Stop::Refused;
-        for service in services() {
+        for access in accesses() {
+            let service = access.service();
             let (address, key) = (service.address_variable, service.key_variable);
             let cases = [
                 (Ok(turn("{\"name\": \"answer\"}", None)), "as text", "tool parser"),
@@ -723,13 +896,15 @@ mod tests {
                 (Err(failed(Transport, None)), "answered", address),
             ];
             for (answer, message, fix) in cases {
-                let check = judge(answer, service, true);
+                let check = judge(answer, &access);
                 assert_eq!(check.level, Level::Red, "{check:?}");
                 assert!(check.message.contains(message), "{check:?}");
                 assert!(check.fix.as_deref().unwrap().contains(fix), "{fix}: {check:?}");
             }
             // Nobody is sent to the variables of another wire.
-            let text = judge(Err(failed(Rejected, Some(401))), service, false).fix.unwrap();
+            let ModelAccess::Server(server) = access else { unreachable!() };
+            let keyless = ModelAccess::Server(ModelServer { key: None, ..server });
+            let text = judge(Err(failed(Rejected, Some(401))), &keyless).fix.unwrap();
             assert_eq!(text, format!("set {key}"));
         }
     }

@@ -77,7 +77,9 @@ The model is selected by the first of these variables that is set:
                       its key is OPENAI_API_KEY
   ANTHROPIC_API_KEY   Anthropic, at ANTHROPIC_BASE_URL if that is set
   OPENAI_API_KEY      OpenAI, at OPENAI_BASE_URL if that is set
-AGENT_LLM_MODEL replaces the default model of Anthropic or OpenAI.
+Without them, [model] in config.toml in $XDG_CONFIG_HOME/act or ~/.config/act
+counts. AGENT_LLM_MODEL replaces the model; AGENT_LLM_TOOLS=schema lets a
+model without tool calls write each call as a JSON object.
 
 Other variables:
   AGENT_ARTIFACT_DIR  directory for runs, proposals and the history;

@@ -8,11 +8,14 @@ use serde_yaml::{Error, MessageFormatter, Spanned};
 
 use super::error::{ConfigError, Position, shown};
 use super::scalar::{self, Value};
+use super::user::LONGEST_MODEL_TIMEOUT;
 use super::{
-    ComponentKind, ComponentRequest, Config, Limits, Pipeline, SourceWrites, Step, User, Workspace,
+    ComponentKind, ComponentRequest, Config, DeadlineSettings, Limits, Pipeline, SourceWrites,
+    Step, User, Workspace,
 };
 
-const STEP_TIMEOUT: Duration = Duration::from_millis(300_000);
+/// The time limit of a step when `agent.yaml` sets none.
+pub const STEP_TIMEOUT: Duration = Duration::from_millis(300_000);
 const SCOUT_TIMEOUT: Duration = Duration::from_millis(60_000);
 
 /// The settings of the file. The package is not yet checked on disk.
@@ -22,6 +25,7 @@ pub(super) struct AgentYaml {
     pub(super) package: Option<Spanned<String>>,
     pub(super) step_timeout: Duration,
     pub(super) scout_timeout: Duration,
+    pub(super) model_timeouts: DeadlineSettings,
     pub(super) components: Vec<ComponentRequest>,
     pub(super) max_tokens: Option<u64>,
     pub(super) gitignore: bool,
@@ -37,6 +41,7 @@ impl AgentYaml {
             monorepo_package: self.package.map(|package| package.value),
             step_timeout: self.step_timeout,
             scout_timeout: self.scout_timeout,
+            model_timeouts: self.model_timeouts,
             components: self.components,
             max_tokens: self.max_tokens,
             gitignore: self.gitignore,
@@ -106,6 +111,9 @@ struct Monorepo {
 struct Timeouts {
     verification_step: Option<Value>,
     scout_query: Option<Value>,
+    model_first_byte: Option<Value>,
+    model_silence: Option<Value>,
+    model_total: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -141,16 +149,26 @@ pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
         serde_yaml::from_str_with_options(text, options).map_err(|error| from_yaml(&error))?;
     let file = file.unwrap_or_default();
     let timeouts = file.timeouts.unwrap_or_default();
-    let step_timeout =
-        scalar::milliseconds(timeouts.verification_step.as_ref(), "timeouts.verification_step")?;
-    let scout_timeout =
-        scalar::milliseconds(timeouts.scout_query.as_ref(), "timeouts.scout_query")?;
+    let duration = |value: &Option<Value>, key| {
+        scalar::milliseconds(value.as_ref(), key, scalar::LONGEST_TIMEOUT)
+    };
+    let of_model = |value: &Option<Value>, key| {
+        scalar::milliseconds(value.as_ref(), key, LONGEST_MODEL_TIMEOUT)
+    };
+    let step_timeout = duration(&timeouts.verification_step, "timeouts.verification_step")?;
+    let scout_timeout = duration(&timeouts.scout_query, "timeouts.scout_query")?;
+    let model_timeouts = DeadlineSettings {
+        first: of_model(&timeouts.model_first_byte, "timeouts.model_first_byte")?,
+        idle: of_model(&timeouts.model_silence, "timeouts.model_silence")?,
+        total: of_model(&timeouts.model_total, "timeouts.model_total")?,
+    };
     let components = file.components.unwrap_or_default();
     Ok(AgentYaml {
         pipeline: pipeline(file.verification.ok_or(ConfigError::NoImage)?)?,
         package: package(file.monorepo)?,
         step_timeout: step_timeout.unwrap_or(STEP_TIMEOUT),
         scout_timeout: scout_timeout.unwrap_or(SCOUT_TIMEOUT),
+        model_timeouts,
         components: components.iter().enumerate().map(component).collect::<Result<_, _>>()?,
         max_tokens: scalar::whole_or_none(
             file.limits.unwrap_or_default().max_tokens.as_ref(),

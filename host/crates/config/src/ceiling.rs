@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+
 use super::{Config, User};
 
 /// Tokens that a task may spend, input (cached included) and output of all roles, unless a setting says otherwise. This
@@ -57,6 +60,70 @@ pub struct ConfigCeiling {
     pub gitignore: Option<bool>,
     /// `agents_md`
     pub agents_md: Option<bool>,
+}
+
+/// The table `[verifier]` of `policy.toml` and of `config.toml`: limits of the steps of a verification. `agent.yaml` has the
+/// same keys and words.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VerifierTable {
+    network: Option<Network>,
+    user: Option<StepUser>,
+    limits: StepLimits,
+}
+
+/// Engines refuse less than 6 MiB, and a container needs processes of its own, so smaller numbers are errors.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct StepLimits {
+    #[serde(deserialize_with = "from_0_01")]
+    cpus: Option<f64>,
+    #[serde(deserialize_with = "from::<_, 6>")]
+    memory_mb: Option<u64>,
+    #[serde(deserialize_with = "from::<_, 8>")]
+    pids: Option<u64>,
+}
+
+fn from<'de, D: Deserializer<'de>, const LEAST: u64>(from: D) -> Result<Option<u64>, D::Error> {
+    let number = u64::deserialize(from)?;
+    let fits = number >= LEAST;
+    let wrong = || D::Error::custom(format!("{number} is not a number from {LEAST}"));
+    if fits { Ok(Some(number)) } else { Err(wrong()) }
+}
+
+fn from_0_01<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
+    let number = f64::deserialize(from)?;
+    let fits = number >= 0.01 && number.is_finite();
+    let wrong = || D::Error::custom(format!("{number} is not a number from 0.01"));
+    if fits { Ok(Some(number)) } else { Err(wrong()) }
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum StepUser {
+    Caller,
+    Root,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Network {
+    On,
+    Off,
+}
+
+impl VerifierTable {
+    /// Writes the limits of the table into a ceiling.
+    pub fn lower(self, ceiling: &mut ConfigCeiling) {
+        let Self { network, user, limits } = self;
+        (ceiling.cpus, ceiling.memory_mb, ceiling.pids) =
+            (limits.cpus, limits.memory_mb, limits.pids);
+        ceiling.step_network = network.map(|network| network == Network::On);
+        ceiling.step_user = user.map(|user| match user {
+            StepUser::Caller => User::Caller,
+            StepUser::Root => User::Root,
+        });
+    }
 }
 
 impl ConfigCeiling {

@@ -1,4 +1,4 @@
-//! The errors of `agent.yaml` and of the environment: a message with the facts, a stable code, and a hint.
+//! The errors of `agent.yaml`, of `config.toml` and of the environment: a message with the facts, a stable code, and a hint.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -133,12 +133,12 @@ impl ConfigError {
     }
 }
 
-/// Why the environment selects no model.
+/// Why neither the environment nor `config.toml` selects a model.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EnvironmentError {
+pub enum ModelAccessError {
     #[error(
         "cannot proceed without model access: none of AGENT_LLM_BASE_URL with AGENT_LLM_MODEL, \
-         ANTHROPIC_API_KEY and OPENAI_API_KEY is set"
+         ANTHROPIC_API_KEY and OPENAI_API_KEY is set, and config.toml has no [model]"
     )]
     NoModelAccess,
     #[error("AGENT_LLM_BASE_URL is set, but AGENT_LLM_MODEL is not")]
@@ -149,9 +149,21 @@ pub enum EnvironmentError {
     KeyOverPlainHttp { variable: &'static str, origin: String },
     #[error("{variable} contains characters that a key cannot have")]
     KeyUnusable { variable: &'static str },
+    #[error(
+        "[model] in config.toml has no name, and a server of Chat Completions has no default model"
+    )]
+    NoNameInFile,
+    #[error("`key_env` in config.toml names {name}, which is not set")]
+    KeyUnset { name: String },
+    #[error("AGENT_LLM_TOOLS is neither native nor schema")]
+    Tools,
+    #[error(
+        "tools by schema, set by {by}, exist for Chat Completions only, and the model has another wire"
+    )]
+    ToolsOfAnotherWire { by: &'static str },
 }
 
-impl EnvironmentError {
+impl ModelAccessError {
     /// Returns a stable word for programs.
     pub fn code(&self) -> &'static str {
         match self {
@@ -160,6 +172,9 @@ impl EnvironmentError {
             Self::BaseUrl { .. } => "base_url_unusable",
             Self::KeyOverPlainHttp { .. } => "key_over_plain_http",
             Self::KeyUnusable { .. } => "key_unusable",
+            Self::NoNameInFile => "model_name_required",
+            Self::KeyUnset { .. } => "key_unset",
+            Self::Tools | Self::ToolsOfAnotherWire { .. } => "tools_unusable",
         }
     }
 
@@ -167,7 +182,7 @@ impl EnvironmentError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::NoModelAccess => {
-                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or for another server AGENT_LLM_BASE_URL (it includes /v1) and AGENT_LLM_MODEL"
+                "set ANTHROPIC_API_KEY or OPENAI_API_KEY, or for another server AGENT_LLM_BASE_URL (it includes /v1) and AGENT_LLM_MODEL, or write [model] into config.toml"
             }
             Self::NoModelName => "set AGENT_LLM_MODEL to a name that the server knows",
             Self::BaseUrl { variable: "ANTHROPIC_BASE_URL", .. } => {
@@ -179,6 +194,14 @@ impl EnvironmentError {
             Self::BaseUrl { .. } => "set it to an address such as http://127.0.0.1:11434/v1",
             Self::KeyOverPlainHttp { .. } => "use https or a loopback address, or unset the key",
             Self::KeyUnusable { .. } => "set it again without spaces and line ends",
+            Self::NoNameInFile => {
+                "add `name`, or set AGENT_LLM_MODEL, to a name that the server knows"
+            }
+            Self::KeyUnset { .. } => "set the variable, or use `key_command`",
+            Self::Tools => "set it to native or schema, or unset it",
+            Self::ToolsOfAnotherWire { .. } => {
+                "set it to native: Anthropic and OpenAI call tools by themselves"
+            }
         }
     }
 }
@@ -209,14 +232,49 @@ fn visible(c: char) -> impl Iterator<Item = char> {
     plain.then_some(c).into_iter().chain(escaped.into_iter().flatten())
 }
 
+/// Why the user's `config.toml` cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SettingsError {
+    #[error("{} {why}", path.display())]
+    Untrusted { path: PathBuf, why: String },
+    #[error("{}:{line}:{column}: {why}", path.display())]
+    Malformed { path: PathBuf, line: usize, column: usize, why: String },
+}
+
+impl SettingsError {
+    /// Returns a stable word for programs.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Untrusted { .. } => "settings_untrusted",
+            Self::Malformed { .. } => "settings_malformed",
+        }
+    }
+
+    /// Returns what the user can do.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Untrusted { .. } => {
+                "make it a regular file of yours with mode 0600, outside of the repository, or remove it"
+            }
+            Self::Malformed { .. } => "correct or remove the key at this place",
+        }
+    }
+}
+
+impl From<SettingsError> for act_core::Failure {
+    fn from(error: SettingsError) -> Self {
+        Self::refused(error.code(), error.to_string()).hint(error.hint())
+    }
+}
+
 impl From<ConfigError> for act_core::Failure {
     fn from(error: ConfigError) -> Self {
         Self::refused(error.code(), error.to_string()).hint(error.hint())
     }
 }
 
-impl From<EnvironmentError> for act_core::Failure {
-    fn from(error: EnvironmentError) -> Self {
+impl From<ModelAccessError> for act_core::Failure {
+    fn from(error: ModelAccessError) -> Self {
         Self::refused(error.code(), error.to_string()).hint(error.hint())
     }
 }

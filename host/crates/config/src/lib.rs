@@ -1,31 +1,36 @@
-//! `agent.yaml` and the environment, read once and checked completely before a task starts.
+//! `agent.yaml`, the user's `config.toml` and the environment, read once and checked completely before a task starts.
 //!
 //! - [`load`] finds and checks `agent.yaml`; [`find_root`] finds the repository without it.
 //! - [`effective`] is the rule that combines a value of `agent.yaml` with those of the user and the administrator, and
 //!   [`Config::lower`] applies it to every key that costs or endangers the user.
-//! - [`model_access`] selects the model from the environment, and [`secrets`] collects every key for redaction.
+//! - [`UserSettings`] is `config.toml`: the model with its key, time limits, and limits for every `agent.yaml`.
+//! - [`model_access`] selects the model from environment or `config.toml`, and [`secrets`] collects every key of the
+//!   environment for redaction.
 //!
 //! The command line, the tasks and `act doctor` call this crate. `agent.yaml` belongs to the repository and is not trusted: it
 //! cannot name a key, the address of a model or a grant.
 
 mod agent_yaml;
 mod ceiling;
-mod environment;
 mod error;
 mod load;
 mod scalar;
+mod selection;
 #[cfg(test)]
 mod tests;
+mod user;
 
 use std::path::PathBuf;
 use std::time::Duration;
 
-pub use ceiling::{ConfigCeiling, DEFAULT_MAX_TOKENS, effective};
-pub use environment::{model_access, secrets};
-pub use error::{ConfigError, EnvironmentError, Position};
+pub use agent_yaml::STEP_TIMEOUT;
+pub use ceiling::{ConfigCeiling, DEFAULT_MAX_TOKENS, VerifierTable, effective};
+pub use error::{ConfigError, ModelAccessError, Position, SettingsError};
 pub use load::{Root, find_root, load};
+pub use selection::{Selected, Sources, model_access, secrets};
+pub use user::UserSettings;
 
-pub use act_model::ModelAccess;
+pub use act_model::{DeadlineSettings, ModelAccess};
 
 /// The configuration of one task. It does not change after it was read.
 #[derive(Debug, Clone, PartialEq)]
@@ -37,6 +42,8 @@ pub struct Config {
     pub monorepo_package: Option<String>,
     pub step_timeout: Duration,
     pub scout_timeout: Duration,
+    /// Time limits of the model that the repository sets; they only shorten.
+    pub model_timeouts: DeadlineSettings,
     pub components: Vec<ComponentRequest>,
     /// Token budget that the repository sets for a task; `None` if it sets none.
     pub max_tokens: Option<u64>,

@@ -20,8 +20,8 @@ pub(super) enum Scalar {
 
 pub(super) type Value = Spanned<Scalar>;
 
-/// Maximum duration: a week. A longer one would be a mistake and could overflow clocks.
-const LONGEST: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Maximum duration in milliseconds: a week. A longer one would be a mistake and could overflow clocks.
+pub(super) const LONGEST_TIMEOUT: u64 = 7 * 24 * 3_600_000;
 
 impl<'de> Deserialize<'de> for Scalar {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -152,12 +152,12 @@ pub(super) fn boolean(value: Option<&Value>, key: &str) -> Result<Option<bool>, 
     }
 }
 
-/// Returns a duration of whole milliseconds.
+/// Returns a duration of whole milliseconds, at most `largest`.
 pub(super) fn milliseconds(
     value: Option<&Value>,
     key: &str,
+    largest: u64,
 ) -> Result<Option<Duration>, ConfigError> {
-    let largest = LONGEST.as_millis() as u64;
     let number = whole(value, key, 1..=largest).map_err(|error| match error {
         ConfigError::WrongValue { position, key, found, .. } => {
             let expected = format!("a whole number of milliseconds from 1 to {largest}");

@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// Replaces a key in a text.
 pub const REDACTED: &str = "[redacted]";
@@ -19,6 +19,10 @@ const UNMISTAKABLE: usize = 16;
 /// Variables that hold keys, used or not.
 const VARIABLES: [&str; 2] = ["ANTHROPIC_API_KEY", "OPENAI_API_KEY"];
 
+/// The keys that [`Secret::learned`] wrapped. They are of the process and not of one [`Secrets`], because a command may
+/// print its key long after the sinks that redact it were opened.
+static LEARNED: RwLock<Vec<Secret>> = RwLock::new(vec![]);
+
 /// A key. It prints as [`REDACTED`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(Arc<str>);
@@ -27,6 +31,19 @@ impl Secret {
     /// Wraps a key.
     pub fn new(value: impl Into<Arc<str>>) -> Self {
         Self(value.into())
+    }
+
+    /// Wraps a key that does not come from a known variable of the environment but from a file or from a command. Every
+    /// [`Secrets`] of this process redacts it from now on, those that exist already included.
+    pub fn learned(value: impl Into<Arc<str>>) -> Self {
+        let key = Self::new(value);
+        let mut learned = LEARNED.write().unwrap_or_else(PoisonError::into_inner);
+        if !learned.contains(&key) {
+            learned.push(key.clone());
+            // The longest first, as in `Secrets::new`.
+            learned.sort_by_key(|key| std::cmp::Reverse(key.0.len()));
+        }
+        key
     }
 
     /// Returns the value, for the header of a request.
@@ -48,9 +65,17 @@ impl fmt::Display for Secret {
 }
 
 /// Every key of this process. Texts are passed through `redact` before they leave it.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Secrets {
     values: Arc<[Secret]>,
+    /// Minimum length in bytes of a key that is redacted.
+    shortest: usize,
+}
+
+impl Default for Secrets {
+    fn default() -> Self {
+        Self { values: Arc::default(), shortest: SHORTEST }
+    }
 }
 
 impl Secrets {
@@ -59,7 +84,7 @@ impl Secrets {
         let mut values: Vec<_> = values.into_iter().filter(|key| key.0.len() >= SHORTEST).collect();
         // The longest first, so that a key which contains another one disappears whole.
         values.sort_by_key(|key| std::cmp::Reverse(key.0.len()));
-        Self { values: values.into() }
+        Self { values: values.into(), shortest: SHORTEST }
     }
 
     /// Collects every key of an environment.
@@ -70,8 +95,7 @@ impl Secrets {
 
     /// Returns the keys without placeholders for local servers, to check the texts of people.
     pub fn unmistakable(&self) -> Self {
-        let values = self.values.iter().filter(|key| key.0.len() >= UNMISTAKABLE);
-        Self { values: values.cloned().collect() }
+        Self { values: Arc::clone(&self.values), shortest: UNMISTAKABLE }
     }
 
     /// Returns whether a text contains one of the keys.
@@ -82,7 +106,9 @@ impl Secrets {
     /// Replaces each key in a text, in its plain form and as JSON escapes it.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let mut text = Cow::Borrowed(text);
-        for key in self.values.iter() {
+        let learned = LEARNED.read().unwrap_or_else(PoisonError::into_inner);
+        let keys = self.values.iter().chain(learned.iter());
+        for key in keys.filter(|key| key.0.len() >= self.shortest) {
             let escaped = serde_json::Value::from(key.expose()).to_string();
             let escaped = &escaped[1..escaped.len() - 1];
             for form in [escaped, key.expose()] {
@@ -125,6 +151,17 @@ mod tests {
         let secrets = Secrets::new([Secret::new("sk-12"), Secret::new("sk-12\"34")]);
         let text = secrets.redact(r#"a sk-12"34 b sk-12\"34 c sk-12."#);
         assert_eq!(text, "a [redacted] b [redacted] c [redacted].");
+    }
+
+    #[test]
+    fn a_key_that_is_learned_later_is_redacted_by_those_who_were_there_before() {
+        let before = Secrets::new([]);
+        let key = Secret::learned("sk-learned-key");
+        assert_eq!(before.redact("a sk-learned-key b"), "a [redacted] b");
+        assert_eq!(before.unmistakable().redact("a sk-learned-key b"), "a sk-learned-key b");
+        assert_eq!(format!("{key}"), "[redacted]");
+        Secret::learned("no");
+        assert_eq!(before.redact("no"), "no");
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! - [`Root`] opens a whole path beneath a directory.
 //! - [`Walk`] visits all names below a directory.
 //! - [`lock::try_lock`] and [`lock::wait`] are the two ways to take an advisory lock.
+//! - [`trusted`] reads files that count only if no other user can have written them.
 //! - [`Sha256`] is the digest that names, records and manifests use.
 //!
 //! `cap-std` was considered. Its handles follow links that stay beneath the root, while this program has to judge or
@@ -28,6 +29,7 @@ mod digest;
 mod dir;
 pub mod lock;
 mod staged;
+pub mod trusted;
 mod walk;
 
 pub use self::beneath::{LINK, MAX_DEPTH, Root};

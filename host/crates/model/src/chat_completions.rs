@@ -4,6 +4,10 @@
 //! objects, missing ids, `stop` where `tool_calls` is meant. It does not forgive a turn without `finish_reason`, and it
 //! does not hand out the calls of a turn that a limit or a filter cut off. Unknown fields are stored unchanged and sent
 //! back with the message.
+//!
+//! With [`ToolMode::Schema`] the request offers no tools. The system prompt describes them, `response_format` demands one
+//! JSON object `{tool, arguments}`, the parser reads that object as the call, and the answer of the tool is a message of the
+//! user role.
 
 use std::ops::ControlFlow;
 
@@ -20,9 +24,10 @@ use crate::wire::{
     self, Counts, GrowingBody, Limits, Offer, Opening, Prompt, Reply, Service, StreamParser, Wire,
     arguments_or_empty, json,
 };
-use crate::{ModelError, Stop, ToolCall, ToolResult, error};
+use crate::{ModelError, Stop, ToolCall, ToolMode, ToolResult, error};
 
-pub(super) struct ChatCompletions;
+#[derive(Default)]
+pub(super) struct ChatCompletions(pub(super) ToolMode);
 
 impl Wire for ChatCompletions {
     fn service(&self) -> Service {
@@ -39,15 +44,20 @@ impl Wire for ChatCompletions {
     }
 
     fn prompt(&self, opening: &Opening<'_>) -> Box<dyn Prompt> {
-        Box::new(Messages::new(opening))
+        Box::new(Messages::new(opening, self.0))
     }
 
     fn stream(&self) -> Box<dyn StreamParser> {
-        Box::new(Stream::default())
+        Box::new(Stream { mode: self.0, ..Stream::default() })
     }
 }
 
-struct Messages(GrowingBody);
+struct Messages {
+    body: GrowingBody,
+    /// The schemas of the calls, of which a turn is one, with [`ToolMode::Schema`].
+    calls: Vec<String>,
+    mode: ToolMode,
+}
 
 #[derive(Serialize)]
 struct Message<'a> {
@@ -71,24 +81,61 @@ struct Function<'a> {
 }
 
 impl Messages {
-    fn new(opening: &Opening<'_>) -> Self {
+    fn new(opening: &Opening<'_>, mode: ToolMode) -> Self {
         let mut head = format!(
             r#"{{"model":{},"stream":true,"stream_options":{{"include_usage":true}},"#,
             json(opening.model)
         );
-        if !opening.tools.is_empty() {
+        if mode == ToolMode::Native && !opening.tools.is_empty() {
             let tools: Vec<_> = opening.tools.iter().map(tool).collect();
             head.push_str(&format!(r#""tools":{},"tool_choice":"auto","#, json(&tools)));
         }
         head.push_str(r#""messages":["#);
-        let mut messages = Self(GrowingBody::new(head));
-        messages.add("system", None, opening.system);
+        let calls = match mode {
+            ToolMode::Native => vec![],
+            ToolMode::Schema => opening.tools.iter().map(call_schema).collect(),
+        };
+        let mut messages = Self { body: GrowingBody::new(head), calls, mode };
+        let described =
+            if messages.calls.is_empty() { String::new() } else { description(opening.tools) };
+        messages.add("system", None, &format!("{}{described}", opening.system));
         messages
     }
 
-    fn add(&mut self, role: &str, tool_call_id: Option<&str>, content: &str) {
-        self.0.add(&json(&Message { role, tool_call_id, content }));
+    /// Returns the schema that the text of the next turn has to fit. With [`ToolMode::Schema`] that is a call of one of the
+    /// tools, or the answer that the caller wants.
+    fn output(&self, wanted: Option<&RawValue>) -> Option<String> {
+        let wanted = wanted.map(RawValue::get);
+        if self.calls.is_empty() {
+            return wanted.map(str::to_owned);
+        }
+        let choices: Vec<_> = self.calls.iter().map(String::as_str).chain(wanted).collect();
+        Some(format!(r#"{{"type":"object","anyOf":[{}]}}"#, choices.join(",")))
     }
+
+    fn add(&mut self, role: &str, tool_call_id: Option<&str>, content: &str) {
+        self.body.add(&json(&Message { role, tool_call_id, content }));
+    }
+}
+
+/// Returns the part of the system prompt that takes the place of the list of tools.
+fn description(tools: &[Offer<'_>]) -> String {
+    let mut text = "\n\nEach of your turns is one JSON object, {\"tool\": NAME, \"arguments\": {...}}, and nothing else. It calls \
+                    that tool, and the answer of the tool is the next message. The tools, each with the JSON Schema of its \
+                    arguments:\n"
+        .to_owned();
+    for Offer { name, description, schema } in tools {
+        text.push_str(&format!("\n{name}: {description}\n{schema}\n"));
+    }
+    text
+}
+
+/// Returns the JSON Schema of a call of this tool.
+fn call_schema(Offer { name, schema, .. }: &Offer<'_>) -> String {
+    format!(
+        r#"{{"type":"object","properties":{{"tool":{{"const":{}}},"arguments":{schema}}},"required":["tool","arguments"],"additionalProperties":false}}"#,
+        json(name)
+    )
 }
 
 fn tool<'a>(offer: &'a Offer<'_>) -> Tool<'a> {
@@ -104,13 +151,18 @@ impl Prompt for Messages {
     fn results(&mut self, results: &[&ToolResult]) {
         for result in results {
             // The wire has no field for `is_error`, so the content has to state it.
-            self.add("tool", Some(&result.id), &result.content);
+            match self.mode {
+                ToolMode::Native => self.add("tool", Some(&result.id), &result.content),
+                ToolMode::Schema => {
+                    self.add("user", None, &format!("The answer of the tool:\n{}", result.content));
+                }
+            }
         }
     }
 
     fn assistant(&mut self, items: Vec<String>) {
         for message in items {
-            self.0.add(&message);
+            self.body.add(&message);
         }
     }
 
@@ -119,12 +171,12 @@ impl Prompt for Messages {
         if let Some(max) = limits.max_tokens {
             tail.push_str(&format!(r#","max_tokens":{max}"#));
         }
-        if let Some(schema) = &limits.output {
+        if let Some(schema) = self.output(limits.output.as_deref()) {
             tail.push_str(&format!(
                 r#","response_format":{{"type":"json_schema","json_schema":{{"name":"answer","schema":{schema}}}}}"#
             ));
         }
-        self.0.body(&tail)
+        self.body.body(&tail)
     }
 }
 
@@ -147,6 +199,7 @@ struct Choice<'a> {
 
 #[derive(Default)]
 struct Stream {
+    mode: ToolMode,
     text: String,
     split: SplitSurrogate,
     /// The server sent content, which may be empty.
@@ -156,6 +209,15 @@ struct Stream {
     extra: Passthrough,
     finish: Option<String>,
     counts: Counts,
+}
+
+/// A call as the text of a turn.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCall<'a> {
+    tool: String,
+    #[serde(borrow)]
+    arguments: Option<&'a RawValue>,
 }
 
 #[derive(Default)]
@@ -333,6 +395,9 @@ impl Stream {
             "tool_calls" | "function_call" => return Err(wire::no_calls()),
             _ => Stop::Done,
         };
+        if self.mode == ToolMode::Schema {
+            return self.into_written_reply(stop, invented);
+        }
         if stop == Stop::Tools {
             self.complete_calls(invented)?;
         } else {
@@ -346,6 +411,26 @@ impl Stream {
             .map(|call| ToolCall { id: call.id, name: call.name, arguments: call.arguments })
             .collect();
         Ok(Reply::new(text, calls, stop, message.into_iter().collect()))
+    }
+
+    /// Returns the turn of a model that writes its call as text. Text that is no call stays text.
+    fn into_written_reply(self, stop: Stop, invented: &mut u64) -> Result<Reply, ModelError> {
+        if stop == Stop::Tools {
+            let message = "the server sent a tool call of the wire, though no tools were offered; set `tools` to native";
+            return Err(ModelError::malformed(message));
+        }
+        let items: Vec<_> = self.message().into_iter().collect();
+        let written = (stop == Stop::Done)
+            .then(|| serde_json::from_str::<WrittenCall<'_>>(without_fence(&self.text)).ok())
+            .flatten();
+        let Some(WrittenCall { tool, arguments }) = written else {
+            let text = if self.text.is_empty() { self.refusal } else { self.text };
+            return Ok(Reply::new(text, vec![], stop, items));
+        };
+        *invented += 1;
+        let arguments = arguments.map_or("{}", RawValue::get).to_owned();
+        let call = ToolCall { id: format!("act_call_{invented}"), name: tool, arguments };
+        Ok(Reply::new(String::new(), vec![call], Stop::Tools, items))
     }
 
     fn complete_calls(&mut self, invented: &mut u64) -> Result<(), ModelError> {
@@ -400,6 +485,14 @@ impl Call {
         text.push('}');
         text
     }
+}
+
+/// Returns a text without the Markdown fence around it. The grammar of llama.cpp allows a fence around an answer that has to
+/// fit a schema.
+fn without_fence(text: &str) -> &str {
+    let text = text.trim();
+    let inner = text.strip_prefix("```json").or_else(|| text.strip_prefix("```"));
+    inner.and_then(|inner| inner.strip_suffix("```")).unwrap_or(text)
 }
 
 /// Parses the next piece of a text that may have been cut inside of a character.

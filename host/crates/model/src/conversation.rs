@@ -107,13 +107,14 @@ impl Conversation for WireConversation {
             if !self.unanswered.is_empty() {
                 return Err(ModelError::misused("the calls of the last turn are not answered"));
             }
+            let headers = endpoint.headers(cancel).await?;
             let request = Request {
                 role: &self.role,
                 attempt: ask.attempt.max(1),
                 url: &endpoint.url,
-                headers: endpoint.headers.clone(),
+                headers,
                 service: endpoint.service,
-                has_key: endpoint.has_key,
+                has_key: endpoint.has_key(),
                 body: prompt.body(&limits(&ask)?),
             };
             let stream = endpoint.wire.stream();

@@ -53,6 +53,51 @@ impl Default for Deadlines {
     }
 }
 
+/// The time limits that a file sets; `None` where it sets none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeadlineSettings {
+    /// `timeouts.model_first_byte`
+    pub first: Option<Duration>,
+    /// `timeouts.model_silence`
+    pub idle: Option<Duration>,
+    /// `timeouts.model_total`
+    pub total: Option<Duration>,
+}
+
+impl Deadlines {
+    /// Returns the time limits for a server on this machine. Without a graphics card it may read a long prompt at 25 tokens
+    /// a second, and nobody pays for its time.
+    pub fn on_loopback() -> Self {
+        Self {
+            first: Duration::from_secs(1800),
+            idle: Duration::from_secs(300),
+            total: Duration::from_secs(3600),
+            ..Self::default()
+        }
+    }
+
+    /// Returns these time limits with those that the user set in their place.
+    pub fn replaced(self, by: DeadlineSettings) -> Self {
+        Self {
+            first: by.first.unwrap_or(self.first),
+            idle: by.idle.unwrap_or(self.idle),
+            total: by.total.unwrap_or(self.total),
+            ..self
+        }
+    }
+
+    /// Returns the smaller of these time limits and those that a repository set, which can only shorten.
+    pub fn shortened(self, by: DeadlineSettings) -> Self {
+        let replaced = self.replaced(by);
+        Self {
+            first: replaced.first.min(self.first),
+            idle: replaced.idle.min(self.idle),
+            total: replaced.total.min(self.total),
+            ..self
+        }
+    }
+}
+
 /// The HTTP client of an endpoint. The first request creates it, so that a command without a model does not pay for it.
 pub(super) struct Http {
     client: OnceLock<Client>,

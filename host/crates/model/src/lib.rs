@@ -16,6 +16,7 @@ mod client;
 mod conversation;
 mod error;
 mod http;
+mod key;
 mod ledger;
 mod openai_responses;
 mod passthrough;
@@ -33,8 +34,9 @@ use tokio_util::sync::CancellationToken;
 pub use anthropic_messages::{
     DEFAULT_BASE_URL as ANTHROPIC_BASE_URL, DEFAULT_MODEL as ANTHROPIC_MODEL,
 };
-pub use client::{ModelAccess, connect};
-pub use http::Deadlines;
+pub use client::{ModelAccess, ModelServer, Origin, ToolMode, WireName, connect, is_loopback};
+pub use http::{DeadlineSettings, Deadlines};
+pub use key::{Key, KeyCommand};
 pub use ledger::TokenLedger;
 pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
 pub use retry::{Retryable, Timer, TokioTimer, with_attempts};

@@ -56,7 +56,7 @@ pub use components::ComponentScout;
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use logs::{LogDocument, RunLog, log};
 pub use metrics::{Metrics, Spread, metrics};
-pub use prepare::{Incomplete, ca_bundle, connect_model, granted};
+pub use prepare::{InForce, Incomplete, ca_bundle, connect_model, granted, in_force};
 pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
 pub use queue::TaskId;
 pub use run::{Mode, RunArgs, again, cancelled_by_signals, run};

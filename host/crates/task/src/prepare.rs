@@ -21,12 +21,12 @@ use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
 use act_agent::scout::{Grounded, Scout};
 use act_audit::{Audit, AuditError, CheckpointStore};
 use act_component::builtin::Builtin;
-use act_component::registry::{self, Member, OpenError, Policy, Registry, Repo};
+use act_component::registry::{Member, OpenError, Policy, Registry, Repo};
 use act_component::{
     ComponentHost, Grant, Kind, LoadError, Loaded, LoadedComponent, ScoutComponent, Services,
     ToolComponent, builtin,
 };
-use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess};
+use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess, UserSettings};
 use act_core::Failure;
 use act_core::event::Events;
 use act_core::secret::Secrets;
@@ -47,6 +47,8 @@ use act_workspace::{
 pub(super) struct Ready {
     pub(super) request: TaskRequest,
     pub(super) config: Config,
+    /// The settings of `config.toml`.
+    user: UserSettings,
     pub(super) access: ModelAccess,
     pub(super) artifacts: Arc<ArtifactDir>,
     /// The Docker engine; `None` for a dry run, which verifies nothing.
@@ -74,7 +76,7 @@ pub(super) struct Ready {
 impl Ready {
     /// Returns how many tokens the task may spend, from the flag, the configuration of now and the policy.
     pub(super) fn max_tokens(&self) -> Option<u64> {
-        let user = ConfigCeiling::of_user().max_tokens;
+        let user = self.user.ceiling.max_tokens;
         let agent_yaml = self.config.max_tokens;
         act_config::effective(self.flag_max_tokens, agent_yaml, user, self.policy_max_tokens)
     }
@@ -82,6 +84,11 @@ impl Ready {
     /// Returns whether the model gets the instructions of the repository.
     pub(super) fn agents_md(&self) -> bool {
         self.config.agents_md && !self.flag_no_agents_md
+    }
+
+    /// Returns the time limits of requests to the model.
+    fn deadlines(&self) -> Deadlines {
+        self.user.deadlines(&self.access, self.config.model_timeouts)
     }
 
     /// Starts to read the built-in components from the cache, except those that an approved component replaces.
@@ -99,8 +106,8 @@ impl Ready {
     /// A component was not approved, the policy refuses the configuration, or the grants cannot be recorded.
     pub(super) fn begin(&mut self, config: Option<Config>, audit: &Audit) -> Result<(), Failure> {
         let mut config = config.unwrap_or_else(|| self.config.clone());
-        let (members, policy) = capabilities(&mut config, AuditMode::All(audit))?;
-        (self.members, self.ceiling) = (members, policy.ceiling);
+        let (members, policy, user) = capabilities(&mut config, AuditMode::All(audit))?;
+        (self.members, self.ceiling, self.user) = (members, policy.ceiling, user);
         (self.config, self.anchored) = (config, policy.require_anchor);
         self.policy_max_tokens = policy.config.max_tokens;
         Ok(())
@@ -118,15 +125,15 @@ pub(super) enum AuditMode<'a> {
     All(&'a Audit),
 }
 
-/// Returns the components that may take part in tasks of this configuration, and the policy. Applies the policy to
-/// the configuration.
+/// Returns the components that may take part in tasks of this configuration, the policy and the user's settings. Lowers the
+/// configuration to what policy and user allow.
 fn capabilities(
     config: &mut Config,
     audit_mode: AuditMode<'_>,
-) -> Result<(Vec<Member>, Policy), Failure> {
+) -> Result<(Vec<Member>, Policy, UserSettings), Failure> {
     let (registry, members) = admitted(&config.root, &config.components, audit_mode)?;
-    apply_policy(&registry.policy, config)?;
-    Ok((members, registry.policy))
+    let user = lowered(&registry.policy, config)?;
+    Ok((members, registry.policy, user))
 }
 
 /// Returns the registry and every component that was approved for the repository.
@@ -190,6 +197,33 @@ pub fn granted(mut config: Config) -> Result<(), Failure> {
     capabilities(&mut config, AuditMode::Nothing).map(|_| ())
 }
 
+/// A configuration as tasks use it, and the limits that lowered it.
+#[derive(Debug, Clone)]
+pub struct InForce {
+    pub config: Config,
+    pub user: ConfigCeiling,
+    pub policy: ConfigCeiling,
+}
+
+impl InForce {
+    /// Returns how many tokens a task may spend that has no flag.
+    pub fn max_tokens(&self) -> Option<u64> {
+        let Self { config, user, policy } = self;
+        act_config::effective(None, config.max_tokens, user.max_tokens, policy.max_tokens)
+    }
+}
+
+/// Lowers a configuration to what the user and the policy allow. Writes nothing.
+///
+/// # Errors
+///
+/// Returns the refusal that a task would get.
+pub fn in_force(mut config: Config) -> Result<InForce, Failure> {
+    let policy = registry(Some(&config.root))?.policy;
+    let user = lowered(&policy, &mut config)?.ceiling;
+    Ok(InForce { config, user, policy: policy_ceiling(&policy) })
+}
+
 /// Reads grants and policy. Writes nothing.
 ///
 /// # Errors
@@ -234,12 +268,13 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         Mode::DryRun => drop(NotesDir::open_existing(&config.root)?),
         Mode::Run { .. } | Mode::Apply { .. } => drop(NotesDir::check(&config.root)?),
     }
-    let (members, policy) = capabilities(&mut config, AuditMode::Refusals)?;
-    let lookup = |name: &str| std::env::var(name).ok();
+    let (members, policy, user) = capabilities(&mut config, AuditMode::Refusals)?;
     let access = match &args.script {
         Some(script) => ModelAccess::Scripted(script.clone()),
-        None => act_config::model_access(lookup)?,
+        None => model_access(&user)?,
     };
+    // Again, because the settings have a key as well.
+    refuse_keys("task", request.text())?;
     // In a task for one package, `src` means the directory of the package first.
     let find = |name: &str| {
         let within = config.monorepo_package.iter().map(|package| format!("{package}/{name}"));
@@ -271,6 +306,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     Ok(Ready {
         request,
         config,
+        user,
         access,
         artifacts,
         engine,
@@ -307,7 +343,7 @@ fn own_directories() -> Vec<PathBuf> {
     let compiled = act_component::cache_dir().and_then(|dir| dir.parent().map(Path::to_owned));
     let (artifacts, home) = (std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
     let artifacts = ArtifactDir::locate(artifacts, home).ok();
-    [registry::directory_path(), compiled, artifacts].into_iter().flatten().collect()
+    [act_fs::trusted::user_directory(), compiled, artifacts].into_iter().flatten().collect()
 }
 
 /// Opens the store for a task that was checked, and records the end of tasks whose process died. This is not part of
@@ -407,7 +443,7 @@ pub(super) struct VerificationParts {
 pub(super) async fn verification(repo: &Path) -> Result<VerificationParts, Failure> {
     let mut config = act_config::load(repo)?;
     let policy = registry(Some(&config.root))?.policy;
-    apply_policy(&policy, &mut config)?;
+    lowered(&policy, &mut config)?;
     let artifacts = artifacts(&config.root)?;
     let engine = Engine::connect().await;
     Ok(VerificationParts { config, artifacts, engine, anchored: policy.require_anchor })
@@ -429,17 +465,28 @@ pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Fai
     Ok(Arc::new(ArtifactDir::open_for(&path, root)?))
 }
 
-/// Refuses a configuration that the policy forbids, and turns off the network of steps if the policy does.
-fn apply_policy(policy: &Policy, config: &mut Config) -> Result<(), Failure> {
+/// Refuses a configuration that the policy forbids, and lowers the others to what policy and user allow. Returns the
+/// settings of the user.
+fn lowered(policy: &Policy, config: &mut Config) -> Result<UserSettings, Failure> {
     pinned(policy, &config.pipeline.image)?;
     if policy.require_anchor {
         anchor::is_set_up(Some(&config.root))?;
     }
-    let user = ConfigCeiling::of_user();
-    // A query of a Scout is a call of a component as well, which has a limit of its own in the policy.
-    let scout_timeout = Some(policy.ceiling.limits.wall);
-    config.lower(&user, &ConfigCeiling { scout_timeout, ..policy.config });
-    Ok(())
+    let user = UserSettings::read(Some(&config.root))?;
+    config.lower(&user.ceiling, &policy_ceiling(policy));
+    Ok(user)
+}
+
+/// Returns what the policy allows any `agent.yaml`. A query of a Scout is a call of a component as well, which has a limit of
+/// its own in the policy.
+fn policy_ceiling(policy: &Policy) -> ConfigCeiling {
+    ConfigCeiling { scout_timeout: Some(policy.ceiling.limits.wall), ..policy.config }
+}
+
+/// Selects the model by the environment of this process and the settings of the user.
+pub(super) fn model_access(user: &UserSettings) -> Result<ModelAccess, Failure> {
+    let selected = act_config::model_access(user, |name: &str| std::env::var(name).ok())?;
+    Ok(ModelAccess::Server(selected.server))
 }
 
 /// Refuses an image without a digest, because its tag may name another image tomorrow, unless the policy allows it.
@@ -453,7 +500,7 @@ fn pinned(policy: &Policy, image: &str) -> Result<(), Failure> {
         .hint("write it as NAME@sha256:DIGEST in verification.container_image"))
 }
 
-/// Refuses a text of the user that contains the value of a key of the environment, because the text is sent to the
+/// Refuses a text of the user that contains the value of a key of the environment or of `config.toml`, because the text is sent to the
 /// model and stored. `what` names the text.
 ///
 /// # Errors
@@ -464,8 +511,9 @@ pub(super) fn refuse_keys(what: &str, text: &str) -> Result<(), Failure> {
     if !keys.are_in(text) {
         return Ok(());
     }
-    let message =
-        format!("the {what} holds a key: the value of ANTHROPIC_API_KEY or OPENAI_API_KEY");
+    let message = format!(
+        "the {what} holds a key: the value of ANTHROPIC_API_KEY or OPENAI_API_KEY, or the key of config.toml"
+    );
     let hint = "name the variable instead of its value; the text is sent to the model and stored";
     Err(Failure::refused("key_in_text", message).hint(hint))
 }
@@ -480,12 +528,18 @@ pub(super) fn failed<E: std::fmt::Display>(what: &str) -> impl FnOnce(E) -> Inco
     move |error| Incomplete(format!("{what}: {error}"))
 }
 
+/// Opens the model for one task, one question or one check.
+///
+/// # Errors
+///
+/// The address or the key of the model cannot be used.
 pub fn connect_model(
     access: &ModelAccess,
+    deadlines: Deadlines,
     ledger: &TokenLedger,
     events: &Events,
 ) -> Result<Arc<dyn Model>, Incomplete> {
-    act_model::connect(access.clone(), Deadlines::default(), events.clone(), ledger.clone())
+    act_model::connect(access.clone(), deadlines, events.clone(), ledger.clone())
         .map_err(failed("the model client cannot be made"))
 }
 
@@ -644,7 +698,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
     } = work;
     let config = &ready.config;
     let root = &config.root;
-    let model = connect_model(&ready.access, &ledger, &events)?;
+    let model = connect_model(&ready.access, ready.deadlines(), &ledger, &events)?;
     let overlay = (ready.mode == Mode::DryRun).then(Overlay::default);
     let component_loader = ComponentLoader {
         host: ready.host.clone().below(ready.ceiling.clone()).audited(audit.clone()),

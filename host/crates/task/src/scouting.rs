@@ -21,11 +21,11 @@ use act_component::registry::{Member, Refused, Registry};
 use act_component::{
     ComponentFailure, ComponentHost, Kind, ScoutComponent, ScoutQuestion, builtin,
 };
-use act_config::{ConfigError, ModelAccess, Root};
+use act_config::{ConfigError, DeadlineSettings, ModelAccess, Root, UserSettings};
 use act_core::Failure;
 use act_core::event::{Event, EventKind, Events, Milestone, ModelUsage, Sink};
 use act_core::exit::Exit;
-use act_model::{TokenLedger, TokioTimer};
+use act_model::{Deadlines, TokenLedger, TokioTimer};
 use act_workspace::digest;
 
 /// Time limit of one attempt outside of a configured repository; the default of `timeouts.scout_query`.
@@ -173,6 +173,7 @@ pub(super) struct Inquiry {
     registry: Registry,
     members: Vec<Member>,
     access: ModelAccess,
+    deadlines: Deadlines,
     cancel: CancellationToken,
     audit: Audit,
 }
@@ -181,7 +182,7 @@ impl Inquiry {
     pub(super) async fn open(args: &ScoutArgs) -> Result<Self, Failure> {
         prepare::refuse_keys("question", args.question.as_deref().unwrap_or_default())?;
         prepare::refuse_keys("log", args.log.as_deref().unwrap_or_default())?;
-        let (root, wall, package) = target(args)?;
+        let Target { root, wall, package, model_timeouts, user } = target(args)?;
         let requests = prepare::requests(&args.repo);
         let (registry, members) = prepare::admitted(&root, &requests, AuditMode::Refusals)?;
         if let WhichScout::Named(name) = &args.scout {
@@ -192,12 +193,16 @@ impl Inquiry {
                 });
             })?;
         }
-        let access = act_config::model_access(|name: &str| std::env::var(name).ok())?;
+        let access = prepare::model_access(&user)?;
+        let deadlines = user.deadlines(&access, model_timeouts);
+        // Again, because the settings have a key as well.
+        prepare::refuse_keys("question", args.question.as_deref().unwrap_or_default())?;
+        prepare::refuse_keys("log", args.log.as_deref().unwrap_or_default())?;
         let cancel = run::cancelled_by_signals()?;
         let audit = audit(&args.repo, &root)?;
         let (registry, members) = prepare::admitted(&root, &requests, AuditMode::All(&audit))?;
         anchor::first(registry.policy.require_anchor, &audit, &root, &cancel).await?;
-        Ok(Self { root, wall, package, registry, members, access, cancel, audit })
+        Ok(Self { root, wall, package, registry, members, access, deadlines, cancel, audit })
     }
 
     /// Sends the head of the audit log to another machine, if the user has a command for it.
@@ -254,7 +259,7 @@ impl Inquiry {
                 .below(self.registry.policy.ceiling.clone())
                 .audited(self.audit.clone()),
             members: &self.members,
-            model: Some(prepare::connect_model(&self.access, &ledger, events)?),
+            model: Some(prepare::connect_model(&self.access, self.deadlines, &ledger, events)?),
             view: prepare::view(&self.root)?,
             wall: self.wall,
             events,
@@ -361,27 +366,43 @@ pub(super) fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
     Ok(context.audit_here(root)?)
 }
 
-/// Returns the root, the time limit of one attempt and the package. A broken `agent.yaml` is no error, because this
-/// command helps users to find out about their repository.
+/// The repository of a question, and the settings that hold for it.
+struct Target {
+    root: PathBuf,
+    /// The time limit of one attempt.
+    wall: Duration,
+    package: Option<String>,
+    model_timeouts: DeadlineSettings,
+    user: UserSettings,
+}
+
+/// Returns the repository of a question with its settings. A broken `agent.yaml` is no error, because this command helps
+/// users to find out about their repository.
 ///
 /// # Errors
 ///
-/// The directory cannot be read.
-fn target(args: &ScoutArgs) -> Result<(PathBuf, Duration, Option<String>), ConfigError> {
-    let root = match act_config::find_root(&args.repo)? {
+/// The directory cannot be read, or `config.toml` cannot be used.
+fn target(args: &ScoutArgs) -> Result<Target, Failure> {
+    let (root, config) = match act_config::find_root(&args.repo)? {
         Some(Root { path, has_config: true }) => {
-            if let Ok(config) = act_config::load(&path) {
-                return Ok((config.root, config.scout_timeout, config.monorepo_package));
-            }
-            path
+            let config = act_config::load(&path).ok();
+            (path, config)
         }
-        Some(Root { path, has_config: false }) => path,
-        None => std::fs::canonicalize(&args.repo).map_err(|error| ConfigError::Directory {
-            path: args.repo.clone(),
-            reason: error.to_string(),
-        })?,
+        Some(Root { path, has_config: false }) => (path, None),
+        None => {
+            let unusable = |error: std::io::Error| ConfigError::Directory {
+                path: args.repo.clone(),
+                reason: error.to_string(),
+            };
+            (std::fs::canonicalize(&args.repo).map_err(unusable)?, None)
+        }
     };
-    Ok((root, WALL, None))
+    let user = UserSettings::read(Some(&root))?;
+    let wall = config.as_ref().map_or(WALL, |config| config.scout_timeout);
+    let wall = user.ceiling.scout_timeout.map_or(wall, |most| wall.min(most));
+    let model_timeouts = config.as_ref().map(|config| config.model_timeouts).unwrap_or_default();
+    let package = config.and_then(|config| config.monorepo_package);
+    Ok(Target { root, wall, package, model_timeouts, user })
 }
 
 /// The facts that a Scout computed; `act scout --facts --json` prints `document` alone.
@@ -399,7 +420,7 @@ pub struct ScoutFacts {
 ///
 /// The Scout cannot be loaded, or its facts do not hold (`scout_failed`, exit 4).
 pub async fn facts(args: ScoutArgs, events: &Events) -> Result<ScoutFacts, Failure> {
-    let (root, wall, package) = target(&args)?;
+    let Target { root, wall, package, .. } = target(&args)?;
     let cancel = run::cancelled_by_signals()?;
     let audit = audit(&args.repo, &root)?;
     let requests = prepare::requests(&args.repo);

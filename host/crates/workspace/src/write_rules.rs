@@ -197,14 +197,15 @@ pub fn is_guarded(path: &str) -> bool {
         "opencode.jsonc",
         ".aider.conf.yml",
     ];
-    // The last three are act's own rules. They lie in a repository only when it is a home directory, or when a
+    // The last four are act's own rules. They lie in a repository only when it is a home directory, or when a
     // link or a mount leads into it.
-    const BELOW: [[&str; 2]; 7] = [
+    const BELOW: [[&str; 2]; 8] = [
         [".github", "workflows"],
         [".github", "copilot-instructions.md"],
         [".github", "instructions"],
         [".config", "fish"],
         ["act", "anchor"],
+        ["act", "config.toml"],
         ["act", "grants.toml"],
         ["act", "policy.toml"],
     ];

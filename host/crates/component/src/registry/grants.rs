@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::components_command;
 use super::store::ComponentStore;
-use super::trusted::{self, FileError, Owner};
+use super::trusted::{self, FileError};
 use crate::{
     Capability, Ceiling, ComponentName, Grant, Http, Inspection, Kind, Limits, Llm, RepoRead,
     Sha256, builtin,
@@ -21,6 +21,7 @@ use crate::{
 use act_audit::{Audit, AuditError, GrantsSeen, NO_BYTES, Subject};
 use act_core::Failure;
 use act_fs::lock::{self, Kind as LockKind};
+use act_fs::trusted::{Owner, open_directory as open_trusted, read_text, user_directory};
 use act_fs::{Dir, Durability};
 use act_workspace::digest;
 
@@ -88,7 +89,7 @@ impl Grants {
 
     pub(super) fn read_in(dir: &Dir, path: &Path) -> Result<(Self, Option<GrantsFile>), FileError> {
         let untrusted = |why| FileError::Untrusted { path: path.to_owned(), why };
-        let text = trusted::read_text(dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)?;
+        let text = read_text(dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)?;
         let Some(text) = text else { return Ok(Default::default()) };
         let file = GrantsFile { path: path.to_owned(), sha256: digest(text.as_bytes()) };
         Ok((Self::parse(&text, path)?, Some(file)))
@@ -149,7 +150,7 @@ impl Grants {
         let in_force = self.approvals.iter().filter(|approval| approval.revoked_at.is_none());
         let approvals: Vec<_> = in_force.map(|approval| approval.record(None)).collect();
         let path = file.map(|file| file.path.clone());
-        let path = path.or_else(|| Some(directory_path()?.join(NAME))).unwrap_or_default();
+        let path = path.or_else(|| Some(user_directory()?.join(NAME))).unwrap_or_default();
         record(GrantsSeen {
             path: &path.display().to_string(),
             sha256: file.map_or(NO_BYTES, |file| &file.sha256),
@@ -291,18 +292,11 @@ pub fn is_reserved(name: &str) -> bool {
     ["editor", "a", "b"].contains(&name) || builtin::ALL.iter().any(|one| one.name == name)
 }
 
-/// The directory of the user's decisions: `$XDG_CONFIG_HOME/act`, or else `~/.config/act`.
-pub fn directory_path() -> Option<PathBuf> {
-    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let base = set("XDG_CONFIG_HOME").or_else(|| Some(set("HOME")?.join(".config")))?;
-    Some(base.join("act"))
-}
-
 /// Opens the directory of the grants, and returns the path of the file in it. `None` if there is no directory.
 fn open_directory(repo: Option<&Path>) -> Result<Option<(Dir, PathBuf)>, FileError> {
-    let Some(directory) = directory_path() else { return Ok(None) };
+    let Some(directory) = user_directory() else { return Ok(None) };
     let path = directory.join(NAME);
-    match trusted::open_directory(&directory, repo, Owner::Caller) {
+    match open_trusted(&directory, repo, Owner::Caller) {
         Ok(dir) => Ok(dir.map(|dir| (dir, path))),
         Err(why) => Err(FileError::Untrusted { path, why }),
     }
@@ -465,7 +459,7 @@ struct LockedGrants {
 impl LockedGrants {
     /// Creates the directory if necessary, locks it and reads the grants.
     fn open(repo: Option<&Path>) -> Result<Self, FileError> {
-        let directory = directory_path().ok_or(FileError::NoHome)?;
+        let directory = user_directory().ok_or(FileError::NoHome)?;
         let path = directory.join(NAME);
         let unwritable = |why: String| FileError::Unwritable { path: path.clone(), why };
         std::fs::DirBuilder::new()

@@ -14,9 +14,7 @@ mod trusted;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-pub use grants::{
-    Approval, Change, ChangeError, Grants, GrantsFile, change, directory_path, is_reserved,
-};
+pub use grants::{Approval, Change, ChangeError, Grants, GrantsFile, change, is_reserved};
 pub use listing::{ComponentDocument, ComponentList, State, UsageHistory, list, usage_history};
 pub use policy::Policy;
 pub use store::{ComponentStore, StoreError, read_component_file};

@@ -5,11 +5,11 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use act_config::{ConfigCeiling, User};
-use serde::de::Error;
-use serde::{Deserialize, Deserializer};
+use act_config::{ConfigCeiling, VerifierTable};
+use act_fs::trusted::{Owner, open_directory, read_text};
+use serde::Deserialize;
 
-use super::trusted::{self, FileError, Owner};
+use super::trusted::{self, FileError};
 use crate::{Capability, Ceiling, Grant};
 
 const PATH: &str = "/etc/act/policy.toml";
@@ -48,7 +48,7 @@ struct PolicyFile {
     /// Names of capabilities that no component gets.
     deny: Vec<String>,
     ceiling: Ceiling,
-    verifier: Steps,
+    verifier: VerifierTable,
     timeouts: Timeouts,
     limits: TaskLimits,
 }
@@ -67,55 +67,6 @@ struct Timeouts {
     verification_step: Option<NonZeroU64>,
 }
 
-/// Limits of the steps of a verification. `agent.yaml` has the same keys and words.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct Steps {
-    network: Option<Network>,
-    user: Option<StepUser>,
-    limits: StepLimits,
-}
-
-/// Engines refuse less than 6 MiB, and a container needs processes of its own, so smaller numbers are errors.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct StepLimits {
-    #[serde(deserialize_with = "from_0_01")]
-    cpus: Option<f64>,
-    #[serde(deserialize_with = "from::<_, 6>")]
-    memory_mb: Option<u64>,
-    #[serde(deserialize_with = "from::<_, 8>")]
-    pids: Option<u64>,
-}
-
-fn from<'de, D: Deserializer<'de>, const LEAST: u64>(from: D) -> Result<Option<u64>, D::Error> {
-    let number = u64::deserialize(from)?;
-    let fits = number >= LEAST;
-    let wrong = || D::Error::custom(format!("{number} is not a number from {LEAST}"));
-    if fits { Ok(Some(number)) } else { Err(wrong()) }
-}
-
-fn from_0_01<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
-    let number = f64::deserialize(from)?;
-    let fits = number >= 0.01 && number.is_finite();
-    let wrong = || D::Error::custom(format!("{number} is not a number from 0.01"));
-    if fits { Ok(Some(number)) } else { Err(wrong()) }
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum StepUser {
-    Caller,
-    Root,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Network {
-    On,
-    Off,
-}
-
 impl Policy {
     /// Reads the policy of this machine.
     ///
@@ -130,10 +81,10 @@ impl Policy {
         else {
             return Err(untrusted("is no file name".to_owned()));
         };
-        let Some(dir) = trusted::open_directory(directory, None, owner).map_err(untrusted)? else {
+        let Some(dir) = open_directory(directory, None, owner).map_err(untrusted)? else {
             return Ok(Self::default());
         };
-        match trusted::read_text(&dir, name, MAX_BYTES, owner).map_err(untrusted)? {
+        match read_text(&dir, name, MAX_BYTES, owner).map_err(untrusted)? {
             Some(text) => Self::parse(&text, &path),
             None => Ok(Self::default()),
         }
@@ -156,24 +107,16 @@ impl Policy {
             };
             capability.close(&mut ceiling);
         }
-        let Steps { network, user, limits } = written.verifier;
-        let config = ConfigCeiling {
+        let mut config = ConfigCeiling {
             max_tokens: written.limits.max_tokens.map(NonZeroU64::get),
             step_timeout: written
                 .timeouts
                 .verification_step
                 .map(|ms| Duration::from_millis(ms.get())),
-            cpus: limits.cpus,
-            memory_mb: limits.memory_mb,
-            pids: limits.pids,
-            step_network: network.map(|network| network == Network::On),
-            step_user: user.map(|user| match user {
-                StepUser::Caller => User::Caller,
-                StepUser::Root => User::Root,
-            }),
             agents_md: written.agents_md,
             ..ConfigCeiling::default()
         };
+        written.verifier.lower(&mut config);
         Ok(Self {
             ceiling,
             require_anchor: written.require_anchor,
@@ -196,6 +139,7 @@ fn path_and_owner() -> (PathBuf, Owner) {
 mod tests {
     use super::*;
     use crate::Clock;
+    use act_config::User;
 
     fn parse(text: &str) -> Result<Policy, String> {
         Policy::parse(text, Path::new("policy.toml")).map_err(|error| error.to_string())

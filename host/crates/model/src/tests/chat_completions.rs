@@ -154,3 +154,121 @@ fn an_error_in_the_stream_is_no_turn_even_after_its_end() {
     assert_eq!((error.kind, error.status), (ModelErrorKind::Unavailable, Some(500)));
     assert!(error.message.contains("engine died"));
 }
+
+/// A conversation with tools by schema on a raw or scripted server at `origin`, and its client.
+fn by_schema(origin: &str) -> (Box<dyn crate::Conversation>, crate::tests::Client) {
+    let endpoint = crate::tests::endpoint(Wire::ChatCompletions, origin);
+    let endpoint = crate::ModelServer { tools: crate::ToolMode::Schema, ..endpoint };
+    let client = crate::tests::client_of(
+        crate::ModelAccess::Server(endpoint),
+        crate::Deadlines::default(),
+        crate::TokenLedger::default(),
+    );
+    let tools = [("read", r#"{"type": "object", "required": ["path"]}"#), ("done", "{}")];
+    let tools = tools.map(|(name, parameters)| ToolSpec {
+        name: name.into(),
+        description: format!("does {name}"),
+        parameters: parameters.into(),
+    });
+    let mut chat = client.model.open("editor", "be good", &tools);
+    chat.say("go");
+    (chat, client)
+}
+
+// MODEL-52
+#[tokio::test]
+async fn with_tools_by_schema_a_turn_is_a_json_object_that_is_read_as_its_call() {
+    let server = server(
+        r#"turns:
+          - {role: editor, text: ' {"tool": "read", "arguments": {"path": "ü", "n": 1.50}}'}
+          - {role: editor, text: "```json\n{\"tool\":\"done\"}\n```"}
+          - {role: editor, text: '{"report": 1}'}
+          - {role: editor, text: '{"tool": "read", "arguments": {}} and more'}"#,
+    );
+    let cancel = CancellationToken::new();
+    let (mut chat, _client) = by_schema(&server.anthropic_base_url());
+    let first = chat.next(Ask::default(), &cancel).await.unwrap();
+    let arguments = r#"{"path": "ü", "n": 1.50}"#;
+    assert_eq!(first.calls, [call("act_call_1", "read", arguments)], "as the model wrote them");
+    assert_eq!((first.stop, first.text.as_str()), (Stop::Tools, ""));
+    chat.answer(vec![crate::tests::result("act_call_1")]).unwrap();
+    let second = chat.next(Ask::default(), &cancel).await.unwrap();
+    assert_eq!(second.calls, [call("act_call_2", "done", "{}")]);
+    chat.answer(vec![crate::tests::result("act_call_2")]).unwrap();
+    let wanted = Ask { output: Some(r#"{"title": "R"}"#.into()), ..Ask::default() };
+    let third = chat.next(wanted, &cancel).await.unwrap();
+    assert_eq!((third.stop, third.text.as_str()), (Stop::Done, r#"{"report": 1}"#));
+    let fourth = chat.next(Ask::default(), &cancel).await.unwrap();
+    assert_eq!((fourth.stop, fourth.calls.len()), (Stop::Done, 0), "text with more than a call");
+
+    let requests = server.requests();
+    let body: Value = serde_json::from_slice(&requests[0].raw).unwrap();
+    assert!(body.get("tools").is_none() && body.get("tool_choice").is_none(), "{body}");
+    let system = body["messages"][0]["content"].as_str().unwrap();
+    assert!(system.starts_with("act role: editor\nbe good\n"), "{system}");
+    for described in ["{\"tool\": NAME, \"arguments\"", "read: does read", r#""required":["path"]"#]
+    {
+        assert!(system.contains(described), "{described}: {system}");
+    }
+    let format = &body["response_format"];
+    assert_eq!(format["type"], "json_schema");
+    let choices = format["json_schema"]["schema"]["anyOf"].as_array().unwrap().clone();
+    assert_eq!(choices[0]["properties"]["tool"]["const"], "read");
+    assert_eq!(choices[0]["properties"]["arguments"]["required"][0], "path");
+    assert_eq!(choices[0]["required"], serde_json::json!(["tool", "arguments"]));
+    assert_eq!(choices.len(), 2);
+    let schema = |at: usize| {
+        let body: Value = serde_json::from_slice(&requests[at].raw).unwrap();
+        body["response_format"]["json_schema"]["schema"]["anyOf"].as_array().unwrap().len()
+    };
+    assert_eq!(
+        [schema(1), schema(2), schema(3)],
+        [2, 3, 2],
+        "the answer that was wanted is a choice"
+    );
+
+    let last: Value = serde_json::from_slice(&requests[3].raw).unwrap();
+    let messages = last["messages"].as_array().unwrap();
+    assert_eq!(
+        messages[2]["content"],
+        " {\"tool\": \"read\", \"arguments\": {\"path\": \"ü\", \"n\": 1.50}}"
+    );
+    assert_eq!(messages[3]["role"], "user");
+    assert_eq!(messages[3]["content"], "The answer of the tool:\n{\"ok\":\"act_call_1\"}");
+    assert!(messages.iter().all(|message| message.get("tool_calls").is_none()), "{last}");
+    // MODEL-4
+    let conversation = |raw: &[u8]| {
+        let text = String::from_utf8(raw.to_vec()).unwrap();
+        text[..text.find(r#"],"response_format""#).unwrap()].to_owned()
+    };
+    for pair in requests.windows(2) {
+        assert!(conversation(&pair[1].raw).starts_with(&conversation(&pair[0].raw)));
+    }
+}
+
+// MODEL-52
+#[test]
+fn with_tools_by_schema_a_cut_turn_and_a_call_of_the_wire_are_no_calls() {
+    let ask = |chunks: &str| {
+        let (origin, thread) = crate::tests::raw_server(vec![sse(chunks)]);
+        let (mut chat, _client) = by_schema(&origin);
+        let turn =
+            crate::tests::runtime().block_on(chat.next(Ask::default(), &CancellationToken::new()));
+        thread.join().unwrap();
+        turn
+    };
+    let text = r#"data: {"choices":[{"delta":{"content":"{\"tool\":\"read\",\"arguments\":{}}"},"finish_reason":"length"}]}"#;
+    let cut = ask(&format!("{text}\n\n")).unwrap();
+    assert_eq!((cut.stop, cut.calls.len()), (Stop::Length, 0));
+    let native = r#"data: {"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"read","arguments":"{}"}}]},"finish_reason":"tool_calls"}]}"#;
+    let refused = ask(&format!("{native}\n\n")).unwrap_err();
+    assert_eq!(refused.kind, ModelErrorKind::Malformed);
+    assert!(refused.message.contains("native"), "{}", refused.message);
+    // A nesting that no parser follows is text, and nothing overflows.
+    let deep = format!(r#"{{\"tool\":\"read\",\"arguments\":{}"#, "[".repeat(100_000));
+    let deep = format!(
+        r#"data: {{"choices":[{{"delta":{{"content":"{deep}"}},"finish_reason":"stop"}}]}}"#
+    );
+    let turn = ask(&format!("{deep}\n\n")).unwrap();
+    assert_eq!((turn.stop, turn.calls.len()), (Stop::Done, 0));
+}

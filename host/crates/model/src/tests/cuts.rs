@@ -7,7 +7,7 @@ use crate::wire::StreamParser;
 fn stream(wire: Wire) -> Box<dyn StreamParser> {
     use crate::wire::Wire as _;
     match wire {
-        Wire::ChatCompletions => crate::chat_completions::ChatCompletions.stream(),
+        Wire::ChatCompletions => crate::chat_completions::ChatCompletions::default().stream(),
         Wire::Messages => crate::anthropic_messages::AnthropicMessages.stream(),
         Wire::Responses => crate::openai_responses::OpenAiResponses.stream(),
     }

@@ -69,12 +69,15 @@ pub(super) struct Client {
 
 /// `origin` is an address without a path.
 pub(super) fn access(wire: Wire, origin: &str) -> ModelAccess {
-    let (model, key) = ("m-1".to_owned(), Secret::new(KEY));
-    let base_url = format!("{origin}/v1");
+    ModelAccess::Server(endpoint(wire, origin).with_key(Secret::new(KEY)))
+}
+
+pub(super) fn endpoint(wire: Wire, origin: &str) -> ModelServer {
+    let versioned = format!("{origin}/v1");
     match wire {
-        Wire::ChatCompletions => ModelAccess::Custom { base_url, model, key: Some(key) },
-        Wire::Messages => ModelAccess::Anthropic { base_url: origin.to_owned(), model, key },
-        Wire::Responses => ModelAccess::OpenAi { base_url, model, key },
+        Wire::ChatCompletions => ModelServer::new(WireName::ChatCompletions, versioned, "m-1"),
+        Wire::Messages => ModelServer::new(WireName::Messages, origin, "m-1"),
+        Wire::Responses => ModelServer::new(WireName::Responses, versioned, "m-1"),
     }
 }
 
@@ -84,9 +87,13 @@ pub(super) fn client_with(
     deadlines: Deadlines,
     ledger: TokenLedger,
 ) -> Client {
+    client_of(access(wire, origin), deadlines, ledger)
+}
+
+pub(super) fn client_of(access: ModelAccess, deadlines: Deadlines, ledger: TokenLedger) -> Client {
     let seen = Seen::default();
     let events = Events::new("t-000000", vec![Box::new(seen.clone())]);
-    let model = connect(access(wire, origin), deadlines, events, ledger.clone()).unwrap();
+    let model = connect(access, deadlines, events, ledger.clone()).unwrap();
     Client { model, seen, ledger }
 }
 

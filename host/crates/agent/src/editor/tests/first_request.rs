@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use act_core::event::Events;
 use act_core::secret::Secret;
-use act_model::{Deadlines, ModelAccess, TokenLedger, ToolSpec, connect};
+use act_model::{Deadlines, ModelAccess, ModelServer, TokenLedger, ToolSpec, WireName, connect};
 use act_testing::{Script, ScriptedServer};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -53,14 +53,13 @@ fn the_first_request_is_the_golden_one() {
     for wire in ["chat", "messages", "responses"] {
         let script = "turns: [{repeat: 3, role: editor, text: hello}]";
         let server = ScriptedServer::start(Script::from_yaml(script).unwrap()).unwrap();
-        let (model, key) = ("a-model".to_owned(), Secret::new("a-key"));
-        let access = match wire {
-            "chat" => ModelAccess::Custom { base_url: server.base_url(), model, key: None },
-            "messages" => {
-                ModelAccess::Anthropic { base_url: server.anthropic_base_url(), model, key }
-            }
-            _ => ModelAccess::OpenAi { base_url: server.base_url(), model, key },
+        let (name, base_url) = match wire {
+            "chat" => (WireName::ChatCompletions, server.base_url()),
+            "messages" => (WireName::Messages, server.anthropic_base_url()),
+            _ => (WireName::Responses, server.base_url()),
         };
+        let endpoint = ModelServer::new(name, base_url, "a-model").with_key(Secret::new("a-key"));
+        let access = ModelAccess::Server(endpoint);
         let ledger = TokenLedger::limited(None);
         let model = connect(access, Deadlines::default(), Events::silent(), ledger).unwrap();
         let task =
