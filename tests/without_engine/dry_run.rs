@@ -141,3 +141,54 @@ fn a_dry_run_that_fails_says_so_beside_an_empty_patch() {
     let told = act.clone().script(&script([broken])).act(["run", "--dry-run", "x"]).status(4);
     told.stdout("").stderr_has("INFRA_ERROR: ").stderr_lacks("Changes made");
 }
+
+/// EDITOR-70, EDITOR-71, CONFIG-19, CLI-35: the first message holds the pipeline and the repository's instructions, which
+/// the flag, `agent.yaml` and the policy each turn off.
+#[test]
+fn instructions_reach_the_model_unless_somebody_turned_them_off() {
+    let act = repository().file("AGENTS.md", "use tabs\n").file("big/AGENTS.md", "x\n".repeat(20_000));
+    let act = act.without_engine();
+    git(&act.repo(), &["add", "AGENTS.md", "big"], "");
+    let policy = act.repo().parent().unwrap().join("policy.toml");
+    fs::write(&policy, "agents_md = false\n").unwrap();
+    let yaml = fs::read_to_string(act.repo().join("agent.yaml")).unwrap();
+    let off = yaml.replacen('{', "{\"agents_md\": false, ", 1);
+    let deeper = || {
+        let read = call("read", json!({"path": "big/AGENTS.md"}));
+        let silent = json!({"role": "editor", "text": "all is well"});
+        script(opening("look").into_iter().chain([read, silent]))
+    };
+    let run = |act: &crate::harness::Act, flags: &[&str]| {
+        let arguments = ["run", "--dry-run", "--json"].iter().chain(flags).chain(&["look"]);
+        act.clone().script(&deeper()).act(arguments.copied().collect::<Vec<_>>()).status(0)
+    };
+    let first = |told: &crate::harness::Done| {
+        let request = told.requests_of("editor").remove(0).body;
+        request["messages"][1]["content"].as_str().unwrap().to_owned()
+    };
+    let quoted = "<instructions path=\"AGENTS.md\">\n| use tabs\n</instructions>";
+    let told = run(&act, &[]);
+    let message = first(&told);
+    for part in [quoted, "fresh container of the image `", "\n1. test:\n   | grep -qx right"] {
+        assert!(message.contains(part), "no {part} in {message}");
+    }
+    let read: Vec<_> = events(&told)
+        .into_iter()
+        .filter(|event| event["type"] == "instructions_read")
+        .map(|event| json!([event["path"], event["bytes"], event["left_out"]]))
+        .collect();
+    assert_eq!(read, [json!(["AGENTS.md", 9, 0]), json!(["big/AGENTS.md", 32_768, 7_232])]);
+    told.stderr_has("big/AGENTS.md is cut: the model gets 32768 of its 40000 bytes");
+
+    let silenced = [
+        run(&act, &["--no-agents-md"]),
+        run(&act.clone().env("ACT_POLICY_FILE", &policy), &[]),
+        run(&act.file("agent.yaml", off), &[]),
+    ];
+    for told in silenced {
+        let requests = told.requests_of("editor");
+        assert!(requests.iter().all(|request| !request.body.to_string().contains("use tabs")));
+        assert!(first(&told).contains("# What the user will run on the proposal"), "{told}");
+        assert!(!told.stdout_text().contains("instructions_read"), "{told}");
+    }
+}
