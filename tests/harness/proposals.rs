@@ -42,8 +42,8 @@ pub(crate) fn every_change() -> Vec<Value> {
     turns.extend(after_reading("gone.txt", "delete", json!({"path": "gone.txt"})));
     turns.extend(after_reading(
         "dos.txt",
-        "edit_line",
-        json!({"path": "dos.txt", "index": 1, "new": "B"}),
+        "replace",
+        json!({"path": "dos.txt", "old": "b\n", "new": "B\n"}),
     ));
     turns
 }

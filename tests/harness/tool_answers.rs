@@ -7,19 +7,22 @@ use serde_json::Value;
 use super::Done;
 
 /// Returns the tools' answers in the last request of the Editor, in order.
-pub(crate) fn answers(told: &Done) -> Vec<Value> {
+pub(crate) fn answers(told: &Done) -> Vec<String> {
     let last = told.requests_of("editor").pop().unwrap();
     let messages = last.body["messages"].as_array().unwrap().clone();
     let results = messages.iter().filter(|message| message["role"] == "tool");
-    results
-        .map(|message| serde_json::from_str(message["content"].as_str().unwrap()).unwrap())
-        .collect()
+    results.map(|message| message["content"].as_str().unwrap().to_owned()).collect()
+}
+
+/// Returns the stable word that an answer begins with, or `None` for an answer that is no error.
+pub(crate) fn reason(answer: &str) -> Option<&str> {
+    let (word, _) = answer.split_once(": ")?;
+    word.chars().all(|c| c.is_ascii_lowercase() || c == '_').then_some(word)
 }
 
 /// Returns the reasons of the refusals among them.
 pub(crate) fn reasons(told: &Done) -> Vec<String> {
-    let refused = answers(told).into_iter().filter(|answer| answer["ok"] == false);
-    refused.map(|answer| answer["reason"].as_str().unwrap().to_owned()).collect()
+    answers(told).iter().filter_map(|answer| reason(answer)).map(str::to_owned).collect()
 }
 
 /// Returns the counts of refused edits in the last event.

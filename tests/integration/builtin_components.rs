@@ -8,7 +8,7 @@ use act_agent::scout::facts_b::FactsB;
 use act_agent::scout::report_a::ReportA;
 use act_agent::scout::{ground_a, ground_facts_b};
 use act_component::builtin::{ALL, Builtin, FILE_TOOLS, SCOUT_A, SCOUT_B};
-use act_component::{Grant, Kind, Loaded, ScoutQuestion, Services, ToolComponent};
+use act_component::{Grant, Kind, Loaded, ScoutQuestion, Services, ToolComponent, ToolOutcome};
 use act_core::event::{EventKind, Events};
 use act_model::{Model, ModelUsage};
 use act_workspace::{Profile, RepoView, RepoWriter, WriteRules};
@@ -59,7 +59,12 @@ impl Hands {
         Self { component, writer: Arc::new(writer), heard: Heard::default() }
     }
 
-    async fn call(&self, tool: &str, arguments: Value) -> Value {
+    /// Calls a tool and returns its text.
+    async fn call(&self, tool: &str, arguments: Value) -> String {
+        self.outcome(tool, arguments).await.text
+    }
+
+    async fn outcome(&self, tool: &str, arguments: Value) -> ToolOutcome {
         let services = Services {
             view: Some(self.writer.view().clone()),
             versions: Some(self.writer.versions().clone()),
@@ -69,11 +74,7 @@ impl Hands {
         };
         let never = CancellationToken::new();
         let arguments = arguments.to_string();
-        let outcome = self.component.call(tool, &arguments, services, PLENTY, &never);
-        let outcome = outcome.await.unwrap();
-        let value: Value = serde_json::from_str(&outcome.text).unwrap();
-        assert_eq!(value["ok"], json!(!outcome.is_error));
-        value
+        self.component.call(tool, &arguments, services, PLENTY, &never).await.unwrap()
     }
 }
 
@@ -100,35 +101,27 @@ async fn file_tools_edit_under_a_version_and_keep_the_line_endings() {
     let read = hands.call("read", json!({"path": "src/price.py"})).await;
     assert_eq!(
         read,
-        json!({"ok": true, "path": "src/price.py", "version": 1, "line_count": 2,
-               "lines": {"0": "def total(items):", "1": "    return sum(items)"}})
+        "src/price.py · version 1 · lines 1-2 of 2 · CRLF\n1| def total(items):\n2|     return sum(items)"
     );
-    let edit = json!({"path": "src/price.py", "expect_version": 1, "start": 1, "end": 2,
-                      "new": "    items = list(items)\n    return round(sum(items), 2)"});
+    let new = "    items = list(items)\n    return round(sum(items), 2)";
+    let edits = json!([{"start": 2, "end": 2, "new": new}]);
+    let edit = json!({"path": "src/price.py", "expect_version": 1, "edits": edits});
     let edited = hands.call("edit_lines", edit.clone()).await;
-    assert_eq!(
-        edited,
-        json!({"ok": true, "path": "src/price.py", "new_version": 2, "line_count": 3})
-    );
+    assert_eq!(edited, "edited src/price.py · version 2 · 3 lines");
     assert_eq!(
         fs::read_to_string(shop.path().join("src/price.py")).unwrap(),
         "def total(items):\r\n    items = list(items)\r\n    return round(sum(items), 2)\r\n"
     );
     let stale = hands.call("edit_lines", edit).await;
-    assert_eq!(
-        (&stale["reason"], &stale["current_version"]),
-        (&json!("version_mismatch"), &json!(2))
-    );
-    assert_eq!(stale["lines"]["1"], "    items = list(items)");
+    assert!(stale.starts_with("version_mismatch: src/price.py is at version 2 now; "), "{stale}");
+    assert!(stale.contains("\n2|     items = list(items)\n"), "{stale}");
 
     fs::write(shop.path().join("src/price.py"), "theirs\n").unwrap();
-    let edit = json!({"path": "src/price.py", "expect_version": 2, "index": 0, "new": "mine"});
-    let raced = hands.call("edit_line", edit).await;
-    assert_eq!(
-        (&raced["reason"], &raced["current_version"]),
-        (&json!("version_mismatch"), &json!(3))
-    );
-    assert_eq!(raced["lines"], json!({"0": "theirs"}));
+    let edit = json!({"path": "src/price.py", "expect_version": 2, "old": "items", "new": "mine"});
+    let raced = hands.call("replace", edit).await;
+    let expected = "version_mismatch: src/price.py is at version 3 now; base the edit on what it has now\n\
+                    src/price.py · version 3 · lines 1-1 of 1\n1| theirs";
+    assert_eq!(raced, expected);
 
     let edits =
         hands.heard.kinds().into_iter().filter(|kind| matches!(kind, EventKind::Edit { .. }));
@@ -140,34 +133,54 @@ async fn file_tools_create_move_delete_list_and_search() {
     let shop = shop();
     let hands = Hands::on(shop.path());
     let created = hands.call("create", json!({"path": "docs/new.md", "content": "# New\n"})).await;
-    assert_eq!(created, json!({"ok": true, "path": "docs/new.md", "new_version": 1}));
+    assert_eq!(created, "created docs/new.md · version 1 · 1 lines");
     let taken = hands.call("create", json!({"path": "src/price.py", "content": ""})).await;
-    assert_eq!(taken["reason"], "exists");
+    assert!(taken.starts_with("exists: "), "{taken}");
     let moved = json!({"from": "docs/new.md", "to": "docs/old.md", "expect_version": 1});
     let moved = hands.call("move", moved).await;
-    assert_eq!((&moved["ok"], &moved["path"]), (&json!(true), &json!("docs/old.md")));
+    assert_eq!(moved, "moved docs/new.md to docs/old.md · version 1");
     let listed = hands.call("list", json!({})).await;
     assert_eq!(
-        listed["entries"],
-        json!([
-            "agent.yaml",
-            "docs/old.md",
-            "requirements.txt",
-            "src/price.py",
-            "tests/test_price.py"
-        ])
+        listed,
+        "agent.yaml\ndocs/old.md\nrequirements.txt\nsrc/price.py\ntests/test_price.py"
     );
-    let version = moved["new_version"].clone();
-    let deleted =
-        hands.call("delete", json!({"path": "docs/old.md", "expect_version": version})).await;
-    assert_eq!(deleted, json!({"ok": true, "path": "docs/old.md"}));
+    let deleted = hands.call("delete", json!({"path": "docs/old.md", "expect_version": 1})).await;
+    assert_eq!(deleted, "deleted docs/old.md");
     assert!(!shop.path().join("docs/old.md").exists());
     let found = hands.call("search", json!({"pattern": "tot.l", "glob": "*.py"})).await;
     assert_eq!(
-        found["hits"],
-        json!({"src/price.py": {"0": "def total(items):"},
-               "tests/test_price.py": {"0": "from price import total"}})
+        found,
+        "src/price.py\n1| def total(items):\ntests/test_price.py\n1| from price import total"
     );
+    let literal =
+        json!({"pattern": "RETURN SUM(", "literal": true, "ignore_case": true, "context": 1});
+    assert_eq!(
+        hands.call("search", literal).await,
+        "src/price.py · version 1\n1- def total(items):\n2|     return sum(items)"
+    );
+}
+
+// CAPABILITY-48
+#[tokio::test]
+async fn a_tool_that_is_declared_as_reading_only_cannot_edit() {
+    // `list` reads and `move` edits: their manifests change places.
+    let (list, edit) = (br#"{"name": "list""#, br#"{"name": "move""#);
+    let mut bytes = FILE_TOOLS.bytes.to_vec();
+    let place =
+        |bytes: &[u8], name: &[u8]| bytes.windows(name.len()).position(|at| at == name).unwrap();
+    let (from, to) = (place(&bytes, list), place(&bytes, edit));
+    bytes[from..from + edit.len()].copy_from_slice(edit);
+    bytes[to..to + list.len()].copy_from_slice(list);
+    let shop = shop();
+    let loaded = host().load(&bytes, Grant::builtin_tool(), &Events::silent()).unwrap();
+    let hands = Hands { component: loaded.into_tool().unwrap(), ..Hands::on(shop.path()) };
+    let arguments = json!({"from": "src/price.py", "to": "src/x.py", "expect_version": 1});
+    let moved = hands.outcome("move", arguments).await;
+    assert!(moved.is_error && moved.text.contains("repo.write"), "{moved:?}");
+    assert!(shop.path().join("src/price.py").exists() && !shop.path().join("src/x.py").exists());
+    assert!(hands.heard.denials().contains(&("repo.write".into(), "repo.edit".into())));
+    let deleted = json!({"path": "src/price.py", "expect_version": 1});
+    assert!(!hands.outcome("delete", deleted).await.is_error);
 }
 
 // TOOLS-3, TOOLS-4
@@ -188,10 +201,10 @@ async fn file_tools_hand_on_why_the_host_refuses() {
         ("search", json!({"pattern": "("}), "bad_arguments"),
     ] {
         let answer = hands.call(tool, arguments.clone()).await;
-        assert_eq!(answer["reason"], reason, "{tool} {arguments}: {answer}");
+        assert!(answer.starts_with(&format!("{reason}: ")), "{tool} {arguments}: {answer}");
     }
     let agent_yaml = json!({"path": "agent.yaml", "expect_version": 1, "content": "steps: []\n"});
-    assert_eq!(hands.call("full_rewrite", agent_yaml).await["reason"], "protected");
+    assert!(hands.call("full_rewrite", agent_yaml).await.starts_with("protected: "));
     assert_eq!(fs::read_to_string(shop.path().join("agent.yaml")).unwrap(), "verification:\n");
 }
 

@@ -31,17 +31,17 @@ fn wrong_indices_are_refused_with_the_lines_that_are_there() {
         call(name, arguments)
     };
     let mistakes = [
-        edit("edit_line", json!({"index": 3, "new": "x"})),
-        edit("edit_line", json!({"index": -1, "new": "x"})),
-        edit("edit_line", json!({"index": 0, "new": "two\nlines"})),
-        edit("edit_lines", json!({"start": 2, "end": 1, "new": "x"})),
-        edit("edit_lines", json!({"start": 1, "end": 99, "new": "x"})),
+        edit("insert", json!({"after": 4, "new": "x"})),
+        edit("insert", json!({"after": -1, "new": "x"})),
+        edit("replace", json!({"old": "o", "new": "0"})),
+        edit("edit_lines", json!({"edits": [{"start": 3, "end": 2, "new": "x"}]})),
+        edit("edit_lines", json!({"edits": [{"start": 1, "end": 99, "new": "x"}]})),
         edit(
-            "edit_many",
+            "edit_lines",
             json!({"edits": [
-            {"start": 0, "end": 1, "new": "good"}, {"start": 0, "end": 2, "new": "overlaps"}]}),
+            {"start": 1, "end": 1, "new": "good"}, {"start": 1, "end": 2, "new": "overlaps"}]}),
         ),
-        edit("edit_many", json!({"edits": []})),
+        edit("edit_lines", json!({"edits": []})),
         edit("full_rewrite", json!({"content": ""})),
         call("create", json!({"path": "n".repeat(256), "content": "x"})),
     ];
@@ -52,7 +52,7 @@ fn wrong_indices_are_refused_with_the_lines_that_are_there() {
     let expected = [
         "index_out_of_bounds",
         "index_out_of_bounds",
-        "new_has_newline",
+        "bad_arguments",
         "bad_arguments",
         "index_out_of_bounds",
         "bad_arguments",
@@ -62,13 +62,13 @@ fn wrong_indices_are_refused_with_the_lines_that_are_there() {
     ];
     assert_eq!(reasons(&told), expected);
     let first = &answers(&told)[1];
-    assert_eq!(first["max_index"], 2, "{first}");
-    assert_eq!(first["lines"], json!({"0": "zero", "1": "one", "2": "two"}));
-    let counts = json!({
-        "bad_arguments": 4, "content_empty": 1, "index_out_of_bounds": 3, "new_has_newline": 1});
+    let expected = "index_out_of_bounds: list.txt has no line 4; it has 3, counted from 1\n\
+                    list.txt · version 1 · lines 1-3 of 3\n1| zero\n2| one\n3| two";
+    assert_eq!(first, expected);
+    let counts = json!({"bad_arguments": 5, "content_empty": 1, "index_out_of_bounds": 3});
     assert_eq!(refused(&told), counts);
     let summary = told.read("agent/summary.md");
-    assert!(summary.contains("## Edits that were refused\n\n- `bad_arguments: 4`\n"), "{summary}");
+    assert!(summary.contains("## Edits that were refused\n\n- `bad_arguments: 5`\n"), "{summary}");
 }
 
 /// EDIT-5, EDIT-15: a version of long ago is answered with what is there now; the next edit fits.
@@ -76,8 +76,8 @@ fn wrong_indices_are_refused_with_the_lines_that_are_there() {
 fn stale_versions_are_refused_with_the_lines_of_now() {
     let line = |version: Value, new: &str| {
         call(
-            "edit_line",
-            json!({"path": "list.txt", "expect_version": version, "index": 1, "new": new}),
+            "edit_lines",
+            json!({"path": "list.txt", "expect_version": version, "edits": [{"start": 2, "end": 2, "new": new}]}),
         )
     };
     let turns = [
@@ -94,9 +94,9 @@ fn stale_versions_are_refused_with_the_lines_of_now() {
     assert_eq!(told.read("list.txt"), "zero\nsecond\ntwo\n");
     assert_eq!(reasons(&told), ["version_mismatch"; 4]);
     let answers = answers(&told);
-    assert_eq!(answers[3]["current_version"], 2, "{}", answers[3]);
-    assert_eq!(answers[3]["lines"]["1"], "first");
-    assert_eq!(answers[5]["new_version"], 3, "{}", answers[5]);
+    assert!(answers[3].contains("\nlist.txt · version 2 · lines 1-3 of 3\n"), "{}", answers[3]);
+    assert!(answers[3].contains("\n2| first\n"), "{}", answers[3]);
+    assert!(answers[5].starts_with("edited list.txt · version 3 · 3 lines"), "{}", answers[5]);
     assert_eq!(refused(&told), json!({"version_mismatch": 4}));
 }
 
@@ -117,8 +117,8 @@ fn a_file_that_the_user_changed_meanwhile_keeps_his_bytes() {
     let told = running.wait().status(0).script_used_up();
     assert_eq!(told.read("list.txt"), "the user's\n");
     let answer = &answers(&told)[2];
-    assert_eq!(answer["reason"], "version_mismatch", "{answer}");
-    assert_eq!(answer["lines"], json!({"0": "the user's"}));
+    assert!(answer.starts_with("version_mismatch: "), "{answer}");
+    assert!(answer.ends_with("\n1| the user's"), "{answer}");
 }
 
 /// EDIT-4, EDIT-17, TOOLS-5: binary and oversized files keep their bytes, and no edit makes a text file binary.
@@ -127,7 +127,7 @@ fn binary_and_oversized_files_are_left_alone() {
     let picture = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR";
     let huge = vec![b'x'; (4 << 20) + 1];
     let line = |path: &str| {
-        call("edit_line", json!({"path": path, "expect_version": 1, "index": 0, "new": "x"}))
+        call("insert", json!({"path": path, "expect_version": 1, "after": 0, "new": "x"}))
     };
     let whole = |path: &str, content: &str| {
         call("full_rewrite", json!({"path": path, "expect_version": 1, "content": content}))
@@ -140,10 +140,7 @@ fn binary_and_oversized_files_are_left_alone() {
         line("huge.txt"),
         whole("answer.txt", "right\n\0"),
         call("create", json!({"path": "new.txt", "content": "a\0b"})),
-        call(
-            "edit_line",
-            json!({"path": "answer.txt", "expect_version": 1, "index": 0, "new": "\0"}),
-        ),
+        call("insert", json!({"path": "answer.txt", "expect_version": 1, "after": 0, "new": "\0"})),
     ];
     let act = repository().file("picture.png", picture).file("huge.txt", &huge);
     let told = act.script(&after(mistakes)).run("write the answer").status(0).script_used_up();
@@ -164,17 +161,11 @@ fn foreign_line_ends_marks_modes_and_bytes_survive() {
     let after_it = b"\xEF\xBB\xBFone\r\nTWO\nlatin \xE9\r\n\r\nnew\r\nlast";
     let turns = [
         call("read", json!({"path": "mixed.txt"})),
-        call(
-            "edit_line",
-            json!({"path": "mixed.txt", "expect_version": 1, "index": 1, "new": "TWO"}),
-        ),
+        call("replace", json!({"path": "mixed.txt", "old": "two\nlatin", "new": "TWO\nlatin"})),
+        call("insert", json!({"path": "mixed.txt", "expect_version": 2, "after": 4, "new": "new"})),
         call(
             "edit_lines",
-            json!({"path": "mixed.txt", "expect_version": 2, "start": 4, "end": 4, "new": "new"}),
-        ),
-        call(
-            "edit_line",
-            json!({"path": "mixed.txt", "expect_version": 3, "index": 0, "new": "one\r"}),
+            json!({"path": "mixed.txt", "expect_version": 3, "edits": [{"start": 1, "end": 1, "new": "one\r\n"}]}),
         ),
         call(
             "full_rewrite",
@@ -189,33 +180,32 @@ fn foreign_line_ends_marks_modes_and_bytes_survive() {
     assert_eq!(told.read("dos.txt"), "a\r\nb\r\nc\r\n");
     let mode = fs::metadata(told.repo().join("mixed.txt")).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o754);
-    assert_eq!(reasons(&told), ["new_has_newline"]);
+    assert_eq!(reasons(&told), [""; 0]);
+    let unchanged = "unchanged mixed.txt · version 3 · 6 lines: ";
+    assert!(answers(&told)[4].starts_with(unchanged), "{}", answers(&told)[4]);
 }
 
 /// EDIT-13: several edits of one file in one call, all or none of them.
 #[test]
 fn many_edits_of_a_file_are_made_together_or_not_at_all() {
     let many = |version: u64, edits: Value| {
-        call("edit_many", json!({"path": "list.txt", "expect_version": version, "edits": edits}))
+        call("edit_lines", json!({"path": "list.txt", "expect_version": version, "edits": edits}))
     };
     let turns = [
         call("read", json!({"path": "list.txt"})),
         many(
             1,
-            json!([{"start": 0, "end": 1, "new": "ZERO"}, {"start": 5, "end": 6, "new": "no"}]),
+            json!([{"start": 1, "end": 1, "new": "ZERO"}, {"start": 6, "end": 6, "new": "no"}]),
         ),
         many(
             1,
-            json!([{"start": 2, "end": 3, "new": "TWO\nAND A HALF"}, {"start": 0, "end": 1, "new": ""}]),
+            json!([{"start": 3, "end": 3, "new": "TWO\nAND A HALF"}, {"start": 1, "end": 1, "new": ""}]),
         ),
     ];
     let act = repository().file("list.txt", "zero\none\ntwo\n");
     let told = act.script(&after(turns)).run("write the answer").status(0).script_used_up();
     assert_eq!(told.read("list.txt"), "one\nTWO\nAND A HALF\n");
     let answers = answers(&told);
-    assert_eq!(
-        (&answers[2]["reason"], &answers[2]["edit"]),
-        (&json!("index_out_of_bounds"), &json!(1))
-    );
-    assert_eq!((&answers[3]["new_version"], &answers[3]["line_count"]), (&json!(2), &json!(3)));
+    assert!(answers[2].starts_with("index_out_of_bounds: edit 2: "), "{}", answers[2]);
+    assert!(answers[3].starts_with("edited list.txt · version 2 · 3 lines\n"), "{}", answers[3]);
 }

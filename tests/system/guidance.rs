@@ -39,36 +39,37 @@ fn an_edit_is_answered_with_its_difference_and_the_criteria() {
     ]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let answers = answers(&told.script_used_up());
-    assert_eq!(answers[2]["diff"], "-0: none\n+0: wrong\n+1: more");
-    assert_eq!(answers[2]["criteria"], json!(["answer.txt holds the answer"]));
-    assert_eq!(answers[2]["acceptance"], json!(["the pipeline is green"]));
-    assert_eq!(answers[3]["diff"], " 0: wrong\n-1: more\n+1: More");
-    assert_eq!(answers[3].get("criteria"), None);
-    assert_eq!(answers[5]["diff"], "-0: wrong\n+0: right\n 1: More");
-    assert_eq!(answers[5]["criteria"], json!(["answer.txt holds the answer"]), "a new attempt");
+    let criteria = "criteria:\n- answer.txt holds the answer\nacceptance:\n- the pipeline is green";
+    let edited = |version: u64| format!("edited answer.txt · version {version} · 2 lines\n");
+    assert_eq!(answers[2], edited(2) + "-1| none\n+1..2 as given\n" + criteria);
+    assert_eq!(answers[3], edited(3) + " 1| wrong\n-2| more\n+2 as given");
+    assert_eq!(answers[5], edited(4) + "-1| wrong\n+1 as given\n 2| More\n" + criteria);
 }
 
 /// EDITOR-13: what was too long for an answer is read before it is verified, once.
 #[test]
 fn a_change_that_was_not_shown_is_read_before_it_is_verified() {
-    let long: String = (0..200).map(|n| format!("line number {n} of the answer\n")).collect();
+    let long: String = (1..=400).map(|n| format!("line number {n} of the answer\n")).collect();
     let turns = opening("write it").into_iter().chain([
         call("read", json!({"path": "answer.txt"})),
-        rewrite(&format!("right\n{long}")),
+        rewrite("right\n"),
         verify(),
         verify(),
         done(),
     ]);
-    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let act = repository().file("answer.txt", &long);
+    let told = act.script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
     assert_eq!(told.runs().len(), 1);
     let answers = answers(&told);
-    assert!(answers[2]["diff"].as_str().unwrap().ends_with("(cut)"));
+    assert!(answers[2].contains(" rows more, shown before the next verify)"), "{}", answers[2]);
     let owed = &answers[3];
-    assert_eq!(owed["reason"], "not_verified", "{owed}");
-    assert!(owed["diff"].as_str().unwrap().contains("+200: line number 199"), "{owed}");
-    assert_eq!(owed["criteria"], json!(["answer.txt holds the answer"]));
-    assert_eq!(answers[4]["status"], "PASS");
+    assert!(owed.starts_with("not_verified: "), "{owed}");
+    assert!(owed.contains("\n- answer.txt (+1 -400)\n"), "{owed}");
+    assert!(owed.contains("\n-400| line number 400") && !owed.contains("\n-9| "), "{owed}");
+    assert!(owed.contains("\n+1 as given"), "{owed}");
+    assert!(owed.contains("\n- answer.txt holds the answer"), "{owed}");
+    assert!(answers[4].starts_with("PASS"), "{}", answers[4]);
 }
 
 /// EDITOR-16: if there are no tests, the plan's answer asks for some, and the summary lists the new ones.
@@ -83,8 +84,8 @@ fn a_repository_without_tests_is_asked_for_some() {
     let turns = turns.into_iter().chain([added]).chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
-    let todo = answers(&told)[0]["tests"]["todo"].clone();
-    assert!(todo.as_str().unwrap().contains("no tests: add some for what you change, with pytest"));
+    let owed = "no tests: add some for what you change, with pytest";
+    assert!(answers(&told)[0].contains(owed), "{}", answers(&told)[0]);
     let summary = told.read("agent/summary.md");
     let expected = "> None needed.\n\nThe repository had none.\n\nTest files changed:\n\n- `tests/answer.sh (create)`\n";
     assert!(summary.contains(expected), "{summary}");
@@ -97,7 +98,7 @@ fn a_summary_says_when_no_test_and_no_reason_was_given() {
     let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([silent]);
     let act = repository().file("tests/other.sh", "true\n");
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
-    assert_eq!(answers(&told)[0].get("tests"), None);
+    assert!(!answers(&told)[0].contains("add some"), "{}", answers(&told)[0]);
     let summary = told.read("agent/summary.md");
     let expected = "> The Editor gave no reason for adding none.\n\nTest files changed:\n\nnone\n";
     assert!(summary.contains(expected), "{summary}");
@@ -124,9 +125,8 @@ fn a_contradiction_between_the_scouts_is_decided_and_recorded() {
     let turns = turns.chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
-    let put = answers(&told)[0]["conflicts"]["found"].clone();
-    let about = "which files are affected";
-    assert_eq!(put, json!([{"about": about, "scout_a": "answer.txt", "scout_b": "agent.yaml"}]));
+    let put = "\n- which files are affected: scout-a says answer.txt, scout-b says agent.yaml";
+    assert!(answers(&told)[0].contains(put), "{}", answers(&told)[0]);
     let snapshot = told.read("agent/context_001.md");
     let decision = "> which files are affected: scout-a says answer.txt, scout-b says agent.yaml; chosen: answer.txt, \
                     because the step # reads it\n";
@@ -154,7 +154,7 @@ fn a_contradiction_that_nobody_decides_is_recorded_as_open_and_told_again() {
     let opened = told.requests_of("editor").pop().unwrap().body["messages"][1].to_string();
     assert!(opened.contains("Decided where the Scouts disagreed"), "{opened}");
     // A fresh conversation begins with the difference so far.
-    assert!(opened.contains("answer.txt\\n-0: none\\n+0: c"), "{opened}");
+    assert!(opened.contains("answer.txt (+1 -1)\\n-1| none\\n+1| c"), "{opened}");
 }
 
 /// EDITOR-18
@@ -166,8 +166,8 @@ fn the_slice_to_begin_with_is_scout_as_first() {
         json!([slice("late", json!(2)), slice("any", Value::Null), slice("early", json!(1))]);
     let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
-    let first = answers(&told.script_used_up())[0]["start_with"].clone();
-    assert_eq!(first, json!({"slice": "early", "files": ["answer.txt"]}));
+    let answers = answers(&told.script_used_up());
+    assert!(answers[0].contains("slice early: answer.txt"), "{}", answers[0]);
 }
 
 /// EDITOR-19: a failure of the environment names Scout B, who gets the log when asked.
@@ -189,14 +189,10 @@ fn scout_b_is_named_for_a_failure_of_the_environment_and_gets_the_log() {
     let act = Act::new().file("answer.txt", "none\n").pipeline(image(), &[("check", command)]);
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     let failed = &answers(&told)[3];
-    assert_eq!(
-        (&failed["status"], &failed["exit_code"]),
-        (&json!("FAIL"), &json!(127)),
-        "{failed}"
-    );
-    assert_eq!(failed["hint"], "ask_scout scout-b about it; the log goes along");
+    assert!(failed.contains("FAIL") && failed.contains("exit code 127"), "{failed}");
+    assert!(failed.contains("scout-b"), "{failed}");
     let asked = told.requests_of("scout-b").pop().unwrap().body.to_string();
     assert!(asked.contains("no-such-program: ") && asked.contains("what is missing?"), "{asked}");
     // A plain logic error names no Scout.
-    assert_eq!(answers(&told)[6]["status"], "PASS");
+    assert!(answers(&told)[6].starts_with("PASS"), "{}", answers(&told)[6]);
 }

@@ -30,9 +30,8 @@ fn files_that_the_gate_would_not_see_are_refused_before_and_after_a_green_run() 
     assert!(!told.repo().join("x.local").exists() && !told.repo().join("out").exists());
     assert_eq!(refused(&told), json!({"excluded": 4}));
     let first = &answers(&told)[1];
-    assert_eq!(first["reason"], "excluded", "{first}");
-    let message = first["message"].as_str().unwrap();
-    assert!(message.starts_with("git ignores x.local, so the Verifier would not see it; put it"));
+    let message = "excluded: git ignores x.local, so the Verifier would not see it; put it";
+    assert!(first.starts_with(message), "{first}");
     assert!(!told.read("agent/summary.md").contains("not in the tree"));
 }
 
@@ -69,10 +68,7 @@ fn an_edit_that_is_hidden_afterwards_is_not_verified() {
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let told = told.script_used_up();
     let answer = &answers(&told)[3];
-    assert_eq!(
-        (&answer["reason"], &answer["paths"]),
-        (&json!("not_verified"), &json!(["src/x.py"]))
-    );
+    assert!(answer.starts_with("not_verified: ") && answer.ends_with("\nsrc/x.py"), "{answer}");
     assert_eq!(told.runs().len(), 1);
     assert!(!told.read("agent/summary.md").contains("not in the tree"));
 }

@@ -76,8 +76,15 @@ impl<'a> Document<'a> {
         max_index(self.lines.len())
     }
 
+    /// Returns the ending of the nearest line before `end`, else behind it; `\n` in a text without line endings.
+    pub(crate) fn ending_near(&self, end: usize) -> &'a [u8] {
+        let (before, after) = self.lines.split_at(end);
+        let mut nearest = before.iter().rev().chain(after).map(|line| line.ending);
+        nearest.find(|ending| !ending.is_empty()).unwrap_or(b"\n")
+    }
+
     /// Returns whether all line endings are `\r\n`.
-    pub(crate) fn is_crlf(&self) -> bool {
+    pub fn is_crlf(&self) -> bool {
         let mut endings =
             self.lines.iter().map(|line| line.ending).filter(|ending| !ending.is_empty());
         endings.next() == Some(b"\r\n") && endings.all(|ending| ending == b"\r\n")

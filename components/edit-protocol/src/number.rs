@@ -1,4 +1,4 @@
-//! Reads versions and indices as callers write them. A whole number that no file can have, such as -1 or 2^64, becomes the
+//! Reads versions and numbers of lines as callers write them. A whole number that no file can have, such as -1 or 2^64, becomes the
 //! maximum, so that the refusal shows the lines of the file.
 
 use serde::Deserializer;
@@ -12,15 +12,6 @@ use std::fmt;
 /// When the value is no whole number.
 pub fn version<'de, D: Deserializer<'de>>(text: D) -> Result<u64, D::Error> {
     text.deserialize_u64(Whole)
-}
-
-/// Reads any whole number.
-///
-/// # Errors
-///
-/// When the value is no whole number.
-pub fn index<'de, D: Deserializer<'de>>(text: D) -> Result<usize, D::Error> {
-    version(text).map(|number| usize::try_from(number).unwrap_or(usize::MAX))
 }
 
 struct Whole;

@@ -1,28 +1,29 @@
-//! The answers that the model reads: `{ok:true,…}` or `{ok:false,reason,…}`.
+//! The answers that the model reads: text, and refusals that begin with their stable word.
 
 use act_kit::tool::{EditError, Outcome};
 use act_kit::world::Refusal;
-use edit_protocol::{Document, Reason};
-use serde_json::{Map, Value};
-use std::ops::Range;
+use edit_protocol::Reason;
 
-/// A refusal that the model can act on, with the facts that help it to do better.
+/// A refusal that the model can act on: the reason, what to do next, and the lines that it is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) reason: Reason,
     /// The host refused a change and has recorded that already.
     pub(crate) by_host: bool,
-    facts: Map<String, Value>,
+    message: String,
+    shown: String,
 }
 
 impl Refused {
-    pub(crate) fn new(reason: Reason) -> Self {
-        Self { reason, by_host: false, facts: Map::new() }
+    pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
+        Self { reason, by_host: false, message: message.into(), shown: String::new() }
     }
 
     /// The file is at another version than the one that the model has read.
-    pub(crate) fn stale(current: u64) -> Self {
-        Self::new(Reason::VersionMismatch).with("current_version", current)
+    pub(crate) fn stale(path: &str, current: u64) -> Self {
+        let message =
+            format!("{path} is at version {current} now; base the edit on what it has now");
+        Self::new(Reason::VersionMismatch, message)
     }
 
     /// The host refused a change and has recorded that already.
@@ -30,40 +31,39 @@ impl Refused {
         Self { by_host: true, ..self }
     }
 
-    pub(crate) fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.facts.insert(name.to_owned(), value.into());
-        self
+    /// Says which of several edits is refused, from 1, and that none was made.
+    pub(crate) fn of_edit(self, at: usize) -> Self {
+        let message = format!("edit {}: {}; no edit was made", at + 1, self.message);
+        Self { message, ..self }
     }
 
-    pub(crate) fn message(self, message: &str) -> Self {
-        self.with("message", message)
+    /// Shows lines of the file below the message.
+    pub(crate) fn showing(self, lines: String) -> Self {
+        Self { shown: lines, ..self }
     }
 
-    /// Adds the lines that are there now around a place.
-    pub(crate) fn around(self, document: &Document<'_>, place: Range<usize>) -> Self {
-        let lines = document.around(place);
-        let lines = lines.into_iter().map(|(index, text)| (index.to_string(), Value::from(text)));
-        self.with("line_count", document.lines.len()).with("lines", lines.collect::<Map<_, _>>())
+    /// The refusal as one text.
+    pub(crate) fn text(&self) -> String {
+        let text = format!("{}: {}", self.reason, self.message);
+        if self.shown.is_empty() { text } else { format!("{text}\n{}", self.shown) }
     }
 
     pub(crate) fn into_answer(self) -> Outcome {
-        let mut text = Map::new();
-        text.insert("ok".to_owned(), Value::from(false));
-        text.insert("reason".to_owned(), Value::from(self.reason.word()));
-        text.extend(self.facts);
-        Outcome::refusal(Value::Object(text).to_string())
+        Outcome::refusal(self.text())
     }
 }
 
 impl From<edit_protocol::Refusal> for Refused {
     fn from(refusal: edit_protocol::Refusal) -> Self {
-        let mut facts = match serde_json::to_value(&refusal) {
-            Ok(Value::Object(facts)) => facts,
-            _ => Map::new(),
-        };
-        facts.remove("reason");
+        use edit_protocol::Refusal::{BadArguments, Binary, ContentEmpty};
         let reason = Reason::of_word(refusal.reason()).unwrap_or(Reason::BadArguments);
-        Self { facts, ..Self::new(reason) }
+        let message = match refusal {
+            BadArguments { message } => message,
+            Binary => "the file is no text: it has a NUL byte near its beginning".to_owned(),
+            ContentEmpty => "content is empty; call delete to remove the file".to_owned(),
+            other => format!("the edit does not fit the file ({})", other.reason()),
+        };
+        Self::new(reason, message)
     }
 }
 
@@ -100,10 +100,12 @@ impl From<Refusal> for Trouble {
     fn from(refusal: Refusal) -> Self {
         let refused = |text: String, otherwise: Reason| {
             let (reason, message) = reason_of(&text, otherwise);
-            Self::Refused(Refused::new(reason).message(message))
+            Self::Refused(Refused::new(reason, message))
         };
         match refusal {
-            Refusal::NotFound => Refused::new(Reason::NotFound).into(),
+            Refusal::NotFound => {
+                Refused::new(Reason::NotFound, "nothing in view has this path").into()
+            }
             Refusal::Invalid(text) => refused(text, Reason::BadArguments),
             Refusal::Denied(text) => refused(text, Reason::Excluded),
             Refusal::Limit(text) => refused(text, Reason::Budget),
@@ -116,14 +118,21 @@ impl From<Refusal> for Trouble {
 impl From<EditError> for Trouble {
     fn from(error: EditError) -> Self {
         let refused: Self = match error {
-            EditError::Conflict((_, Some(now))) => Refused::stale(now.number).into(),
-            EditError::Conflict((_, None)) => {
-                Refused::new(Reason::NotFound).message("the file is gone").into()
+            EditError::Conflict((path, Some(now))) => Refused::stale(&path, now.number).into(),
+            EditError::Conflict((path, None)) => {
+                Refused::new(Reason::NotFound, format!("{path} is gone")).into()
             }
-            EditError::Exists(path) => Refused::new(Reason::Exists).with("path", path).into(),
+            EditError::Exists(path) => {
+                let message = format!("{path} exists already; edit it, or choose another name");
+                Refused::new(Reason::Exists, message).into()
+            }
             EditError::Protected((path, text)) => {
                 let (reason, message) = reason_of(&text, Reason::Protected);
-                Refused::new(reason).with("path", path).message(message).into()
+                let message = match message.contains(&path) {
+                    true => message.to_owned(),
+                    false => format!("{path}: {message}"),
+                };
+                Refused::new(reason, message).into()
             }
             EditError::Refused(refusal) => refusal.into(),
         };
@@ -157,22 +166,13 @@ mod tests {
     fn the_word_that_a_refusal_begins_with_becomes_the_reason() {
         let protected =
             |text: &str| answer(EditError::Protected(("a".to_owned(), text.to_owned())));
-        assert_eq!(
-            protected("guarded: hooks run it"),
-            r#"{"ok":false,"reason":"guarded","path":"a","message":"hooks run it"}"#
-        );
-        assert_eq!(
-            protected("agent.yaml is yours"),
-            r#"{"ok":false,"reason":"protected","path":"a","message":"agent.yaml is yours"}"#
-        );
+        assert_eq!(protected("guarded: hooks run it"), "guarded: a: hooks run it");
+        assert_eq!(protected("a belongs to the user"), "protected: a belongs to the user");
         assert_eq!(
             answer(Refusal::Invalid("not_a_file: a directory".to_owned())),
-            r#"{"ok":false,"reason":"not_a_file","message":"a directory"}"#
+            "not_a_file: a directory"
         );
-        assert_eq!(
-            answer(Refusal::Limit("query_bytes".to_owned())),
-            r#"{"ok":false,"reason":"budget","message":"query_bytes"}"#
-        );
+        assert_eq!(answer(Refusal::Limit("query_bytes".to_owned())), "budget: query_bytes");
     }
 
     #[test]

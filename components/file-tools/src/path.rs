@@ -10,7 +10,7 @@ use edit_protocol::Reason;
 ///
 /// `outside_repo` for a path that is absolute or contains `..`.
 pub(crate) fn clean(path: &str) -> Result<String, Refused> {
-    let outside = |message: &str| Refused::new(Reason::OutsideRepo).message(message);
+    let outside = |message: &str| Refused::new(Reason::OutsideRepo, message);
     if path.starts_with('/') {
         return Err(outside("the path is absolute; name it from the repository's root"));
     }
@@ -28,13 +28,13 @@ pub(crate) fn clean(path: &str) -> Result<String, Refused> {
 pub(crate) fn clean_file(path: &str) -> Result<String, Refused> {
     match clean(path)? {
         _ if path.is_empty() => {
-            Err(Refused::new(Reason::NotAFile).message("the path is empty; name a file"))
+            Err(Refused::new(Reason::NotAFile, "the path is empty; name a file"))
         }
         root if root.is_empty() => {
-            Err(Refused::new(Reason::NotAFile).message("the path names the root; name a file"))
+            Err(Refused::new(Reason::NotAFile, "the path names the root; name a file"))
         }
         _ if path.ends_with('/') => {
-            Err(Refused::new(Reason::NotAFile).message("a path that ends with / names a directory"))
+            Err(Refused::new(Reason::NotAFile, "a path that ends with / names a directory"))
         }
         file => Ok(file),
     }

@@ -1,54 +1,97 @@
 //! The table of tools: finds the tool by its name, reads the model's arguments and runs it.
 
-use crate::answer::Trouble;
-use crate::editing::{self, Rewrite};
-use crate::reading;
+use crate::answer::{Refused, Trouble};
+use crate::editing::{self, LineEdit, Rewrite};
+use crate::reading::{self, Wanted};
 use act_kit::tool::{self, EditableRepository, NotRun, Operation, Outcome, arguments as parse};
-use edit_protocol::{Edit, Reason, index, version};
-use serde::Deserialize;
+use act_kit::world::Pattern;
+use edit_protocol::Reason;
+use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
+/// A number of a line or version. A whole number that no file has becomes the maximum, so that the refusal shows the file.
+struct Number(u64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(text: D) -> Result<Self, D::Error> {
+        edit_protocol::version(text).map(Self)
+    }
+}
+
+impl Number {
+    fn line(&self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
 macro_rules! arguments {
-    ($($name:ident { $($(#[$as:meta])? $field:ident: $type:ty),* })*) => {
+    ($($name:ident { $($field:ident: $type:ty),* })*) => {
         $(#[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
-        struct $name { $($(#[$as])? $field: $type),* })*
+        struct $name { $($field: $type),* })*
     };
 }
 
 arguments! {
     List { path: Option<String> }
-    Read { path: String, start: Option<usize>, end: Option<usize> }
-    Search { pattern: String, glob: Option<String> }
-    EditLine {
-        path: String,
-        #[serde(deserialize_with = "version")] expect_version: u64,
-        #[serde(deserialize_with = "index")] index: usize,
-        new: String
+    Read { files: Option<Vec<FileLines>>, path: Option<String>, start: Option<Number>, end: Option<Number> }
+    FileLines { path: String, start: Option<Number>, end: Option<Number> }
+    Search {
+        pattern: String,
+        literal: Option<bool>,
+        context: Option<Number>,
+        glob: Option<String>,
+        ignore_case: Option<bool>
     }
-    EditLines {
+    Replace {
         path: String,
-        #[serde(deserialize_with = "version")] expect_version: u64,
-        #[serde(deserialize_with = "index")] start: usize,
-        #[serde(deserialize_with = "index")] end: usize,
-        new: String
+        old: String,
+        new: String,
+        all: Option<bool>,
+        expect_version: Option<Number>
     }
-    EditMany {
-        path: String,
-        #[serde(deserialize_with = "version")] expect_version: u64,
-        edits: Vec<Edit>
-    }
-    FullRewrite {
-        path: String,
-        #[serde(deserialize_with = "version")] expect_version: u64,
-        content: String
-    }
+    EditLines { path: String, expect_version: Number, edits: Vec<NumberedLines> }
+    NumberedLines { start: Number, end: Number, new: String }
+    Insert { path: String, expect_version: Number, after: Number, new: String }
+    FullRewrite { path: String, expect_version: Number, content: String }
     Create { path: String, content: String }
-    Delete { path: String, #[serde(deserialize_with = "version")] expect_version: u64 }
-    Move {
-        from: String,
-        to: String,
-        #[serde(deserialize_with = "version")] expect_version: u64
+    Delete { path: String, expect_version: Number }
+    Move { from: String, to: String, expect_version: Number }
+}
+
+impl Read {
+    /// The files that are asked for, by one of the two forms.
+    fn wanted(self) -> Result<Vec<Wanted>, Refused> {
+        let wanted = |FileLines { path, start, end }: FileLines| Wanted {
+            path,
+            start: start.as_ref().map(Number::line),
+            end: end.as_ref().map(Number::line),
+        };
+        match self {
+            Self { files: Some(files), path: None, start: None, end: None } => {
+                Ok(files.into_iter().map(wanted).collect())
+            }
+            Self { files: None, path: Some(path), start, end } => {
+                Ok(vec![wanted(FileLines { path, start, end })])
+            }
+            _ => {
+                let message =
+                    "name the files either by `files` or by one `path`, with its start and end";
+                Err(Refused::new(Reason::BadArguments, message))
+            }
+        }
+    }
+}
+
+impl Search {
+    fn pattern(&self) -> Pattern {
+        let is_literal = self.literal.unwrap_or_default();
+        Pattern {
+            regex: if is_literal { reading::escape(&self.pattern) } else { self.pattern.clone() },
+            ignore_case: self.ignore_case.unwrap_or_default(),
+            // A text of several lines is reported at its first one.
+            multi_line: is_literal && self.pattern.contains('\n'),
+        }
     }
 }
 
@@ -81,7 +124,7 @@ pub fn run(
 /// Returns what a tool does to a file, or `None` for a tool that changes nothing.
 fn operation(tool: &str) -> Option<Operation> {
     match tool {
-        "edit_line" | "edit_lines" | "edit_many" | "full_rewrite" => Some(Operation::Replace),
+        "replace" | "edit_lines" | "insert" | "full_rewrite" => Some(Operation::Replace),
         "create" => Some(Operation::Create),
         "delete" => Some(Operation::Delete),
         "move" => Some(Operation::Move),
@@ -119,29 +162,37 @@ fn call(
             reading::list(repository, &path.unwrap_or_default())
         }
         "read" => {
-            let Read { path, start, end } = parse(arguments)?;
-            reading::read(repository, &path, start, end)
+            let wanted = parse::<Read>(arguments)?.wanted();
+            wanted.map_err(Trouble::from).and_then(|wanted| reading::read(repository, &wanted))
         }
         "search" => {
-            let Search { pattern, glob } = parse(arguments)?;
-            reading::search(repository, &pattern, glob.as_deref())
+            let search = parse::<Search>(arguments)?;
+            let context = search.context.as_ref().map_or(0, Number::line).min(reading::CONTEXT);
+            reading::search(repository, &search.pattern(), search.glob.as_deref(), context)
         }
-        "edit_line" => {
-            let EditLine { path, expect_version, index, new } = parse(arguments)?;
-            editing::rewrite(repository, &path, expect_version, Rewrite::Line { index, new })
+        "replace" => {
+            let Replace { path, old, new, all, expect_version } = parse(arguments)?;
+            let edit = Rewrite::Text { old, new, all: all.unwrap_or_default() };
+            editing::rewrite(repository, &path, expect_version.map(|version| version.0), &edit)
         }
         "edit_lines" => {
-            let EditLines { path, expect_version, start, end, new } = parse(arguments)?;
-            let edit = Rewrite::Lines(Edit { start, end, new });
-            editing::rewrite(repository, &path, expect_version, edit)
+            let EditLines { path, expect_version, edits } = parse(arguments)?;
+            let edit = |NumberedLines { start, end, new }: NumberedLines| LineEdit {
+                start: start.line(),
+                end: end.line(),
+                new,
+            };
+            let edit = Rewrite::Lines(edits.into_iter().map(edit).collect());
+            editing::rewrite(repository, &path, Some(expect_version.0), &edit)
         }
-        "edit_many" => {
-            let EditMany { path, expect_version, edits } = parse(arguments)?;
-            editing::rewrite(repository, &path, expect_version, Rewrite::Many(edits))
+        "insert" => {
+            let Insert { path, expect_version, after, new } = parse(arguments)?;
+            let edit = Rewrite::Insert { after: after.line(), new };
+            editing::rewrite(repository, &path, Some(expect_version.0), &edit)
         }
         "full_rewrite" => {
             let FullRewrite { path, expect_version, content } = parse(arguments)?;
-            editing::rewrite(repository, &path, expect_version, Rewrite::Full(content))
+            editing::rewrite(repository, &path, Some(expect_version.0), &Rewrite::Full(content))
         }
         "create" => {
             let Create { path, content } = parse(arguments)?;
@@ -149,11 +200,11 @@ fn call(
         }
         "delete" => {
             let Delete { path, expect_version } = parse(arguments)?;
-            editing::delete(repository, &path, expect_version)
+            editing::delete(repository, &path, expect_version.0)
         }
         "move" => {
             let Move { from, to, expect_version } = parse(arguments)?;
-            editing::rename(repository, &from, &to, expect_version)
+            editing::rename(repository, &from, &to, expect_version.0)
         }
         _ => return Err(NotRun::UnknownTool),
     })

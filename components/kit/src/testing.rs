@@ -169,13 +169,15 @@ impl Repository for Files {
             return Err(Refusal::Invalid("unclosed group".to_owned()));
         }
         let words = want.regex.trim_start_matches("\\b(").trim_end_matches(")\\b").split('|');
-        let words = words.map(|word| word.replace('\\', "")).collect::<Vec<_>>();
+        let case =
+            |text: &str| if want.ignore_case { text.to_lowercase() } else { text.to_owned() };
+        let words = words.map(|word| case(&word.replace('\\', ""))).collect::<Vec<_>>();
         let below = within.globs.first().and_then(|glob| glob.split_once("**"));
         let below = below.map_or("", |(below, _)| below);
         let mut items = Vec::new();
         for (path, file) in self.files.borrow().iter().filter(|(path, _)| path.starts_with(below)) {
             for (line, text) in String::from_utf8_lossy(&file.bytes).lines().enumerate() {
-                let column = words.iter().find_map(|word| text.find(word.as_str()));
+                let column = words.iter().find_map(|word| case(text).find(word.as_str()));
                 items.extend(column.map(|column| Hit {
                     path: path.clone(),
                     line: line as u32 + 1,

@@ -120,22 +120,21 @@ pub trait Repository {
         chunks.map(|chunk| chunk.map(|chunk| chunk.bytes).map_err(Refusal::message)).collect()
     }
 
-    /// Finds lines that match a regular expression, at most `most`.
+    /// Finds lines that match, at most `most`.
     ///
     /// # Errors
     ///
     /// The host's refusal of any page.
-    fn search_all(
+    fn find_all(
         &self,
-        regex: &str,
+        pattern: &Pattern,
         glob: Option<&str>,
         most: usize,
     ) -> Result<Found<Hit>, Refusal> {
-        let pattern = Pattern { regex: regex.to_owned(), ignore_case: false, multi_line: false };
         let globs = glob.map(str::to_owned).into_iter().collect();
         let within = Selection { under: vec![], globs, kinds: vec![] };
         all_pages(most, |cursor| {
-            let Hits { items, next, truncated } = self.search_page(&pattern, &within, cursor)?;
+            let Hits { items, next, truncated } = self.search_page(pattern, &within, cursor)?;
             Ok((Found { items, truncated }, next))
         })
     }
@@ -146,7 +145,8 @@ pub trait Repository {
     ///
     /// The host's refusal, as a sentence.
     fn search(&self, regex: &str, glob: Option<&str>, most: usize) -> Result<Found<Hit>, String> {
-        self.search_all(regex, glob, most).map_err(Refusal::message)
+        let pattern = Pattern { regex: regex.to_owned(), ignore_case: false, multi_line: false };
+        self.find_all(&pattern, glob, most).map_err(Refusal::message)
     }
 
     /// Returns the outline of each file, in order, or `None` for a file without a parser.

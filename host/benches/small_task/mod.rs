@@ -38,8 +38,8 @@ fn story() -> String {
             call("search", json!({"pattern": "leap"})),
             call("read", json!({"path": "leap.sh"})),
             call(
-                "edit_line",
-                json!({"path": "leap.sh", "expect_version": 1, "index": 3, "new": rule}),
+                "edit_lines",
+                json!({"path": "leap.sh", "expect_version": 1, "edits": [{"start": 4, "end": 4, "new": rule}]}),
             ),
             call("read", json!({"path": "test.sh"})),
             call("verify", json!({})),

@@ -684,7 +684,7 @@ mod tests {
         let script: serde_json::Value = serde_yaml::from_str(include_str!("demo.yaml")).unwrap();
         let edits = script["turns"].as_array().unwrap().iter().filter_map(|turn| {
             let call = &turn["call"];
-            (call["name"] == "edit_line").then(|| &call["arguments"])
+            (call["name"] == "edit_lines").then(|| &call["arguments"])
         });
         let mut lines: Vec<String> = BEFORE.lines().map(str::to_owned).collect();
         let outcomes: Vec<bool> = edits
@@ -694,8 +694,9 @@ mod tests {
                     (edit["path"].as_str(), edit["expect_version"].as_u64()),
                     (Some(SOURCE), Some(version))
                 );
-                let index = usize::try_from(edit["index"].as_u64().unwrap()).unwrap();
-                lines[index] = edit["new"].as_str().unwrap().to_owned();
+                let edit = &edit["edits"][0];
+                let line = usize::try_from(edit["start"].as_u64().unwrap()).unwrap();
+                lines[line - 1] = edit["new"].as_str().unwrap().to_owned();
                 test_passes(&format!("{}\n", lines.join("\n"))).0
             })
             .collect();

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::harness::script::call;
 
-/// Every route to one path: the file is created, replaced by lines and whole, deleted, and moved onto.
+/// Every route to one path: the file is created, replaced by text, by lines and whole, deleted, and moved onto.
 fn by_every_route(path: &str) -> Vec<Value> {
     let edit = |name: &str, more: Value| {
         let mut arguments = json!({"path": path, "expect_version": 1});
@@ -23,9 +23,9 @@ fn by_every_route(path: &str) -> Vec<Value> {
     vec![
         call("create", json!({"path": path, "content": "owned\n"})),
         edit("full_rewrite", json!({"content": "owned\n"})),
-        edit("edit_line", json!({"index": 0, "new": "owned"})),
-        edit("edit_lines", json!({"start": 0, "end": 1, "new": "owned"})),
-        edit("edit_many", json!({"edits": [{"start": 0, "end": 1, "new": "owned"}]})),
+        edit("insert", json!({"after": 0, "new": "owned"})),
+        edit("edit_lines", json!({"edits": [{"start": 1, "end": 1, "new": "owned"}]})),
+        edit("replace", json!({"old": "\n", "new": "owned", "all": true})),
         edit("delete", json!({})),
         call("move", json!({"from": "answer.txt", "to": path, "expect_version": 1})),
         call("move", json!({"from": path, "to": "moved.txt", "expect_version": 1})),

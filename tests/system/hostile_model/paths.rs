@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{by_every_route, denied, fingerprint, tree};
 use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::tool_answers::{answers, reasons, refused};
+use crate::harness::tool_answers::{answers, reason, reasons, refused};
 use crate::harness::{Act, image};
 
 /// Security lines 51 and 52: git's files, the gate and our own are out of reach by every route; the model
@@ -173,7 +173,8 @@ fn paths_that_are_none_are_refused() {
         .run("write the answer")
         .status(0)
         .script_used_up();
-    let why: Vec<_> = answers(&told).into_iter().filter(|answer| answer["ok"] == false).collect();
+    let answers = answers(&told);
+    let why: Vec<_> = answers.iter().filter(|answer| reason(answer).is_some()).collect();
     let expected = [
         ("outside_repo", "absolute"),
         ("outside_repo", ".."),
@@ -186,9 +187,9 @@ fn paths_that_are_none_are_refused() {
         ("bad_arguments", "backslash"),
     ];
     assert_eq!(why.len(), expected.len(), "{why:?}");
-    for (answer, (reason, word)) in why.iter().zip(expected) {
-        assert_eq!(answer["reason"], reason, "{answer}");
-        assert!(answer["message"].as_str().unwrap().contains(word), "{answer}");
+    for (answer, (word, message)) in why.iter().zip(expected) {
+        assert_eq!(reason(answer), Some(word), "{answer}");
+        assert!(answer.contains(message), "{answer}");
     }
     let mut left: Vec<_> = fs::read_dir(told.repo())
         .unwrap()

@@ -4,31 +4,13 @@
 
 use crate::lines::max_index;
 use crate::{Document, Line, Refusal};
-use serde::Deserialize;
 
 /// Replaces the lines `start..end` by `new`. An empty range inserts before `start`, an empty `new` deletes.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Edit {
-    #[serde(deserialize_with = "crate::index")]
     pub start: usize,
-    #[serde(deserialize_with = "crate::index")]
     pub end: usize,
     pub new: String,
-}
-
-/// Replaces the text of one line and keeps its ending.
-///
-/// # Errors
-///
-/// `index_out_of_bounds`, `new_has_newline`, or `bad_arguments` for a NUL.
-pub fn edit_line(document: &Document<'_>, index: usize, new: &str) -> Result<Vec<u8>, Refusal> {
-    check_line(index, document.lines.len(), new)?;
-    let lines = document.lines.iter().enumerate().map(|(at, line)| match at == index {
-        true => Line { text: new.as_bytes(), ending: line.ending },
-        false => *line,
-    });
-    Ok(assemble(document.mark, lines))
 }
 
 /// Checks that a text of `count` lines has this line, and that `new` is one line.
@@ -63,15 +45,6 @@ pub fn check_text(name: &str, text: &str) -> Result<(), Refusal> {
         }
         false => Ok(()),
     }
-}
-
-/// Replaces a range of lines.
-///
-/// # Errors
-///
-/// As [`edit_many`].
-pub fn edit_lines(document: &Document<'_>, edit: &Edit) -> Result<Vec<u8>, Refusal> {
-    edit_many(document, std::slice::from_ref(edit)).map_err(|(_, refusal)| refusal)
 }
 
 /// Replaces several ranges, all of them or none.
@@ -123,7 +96,7 @@ pub fn edit_many(document: &Document<'_>, edits: &[Edit]) -> Result<Vec<u8>, (us
     let open = document.lines.last().is_some_and(|line| line.ending.is_empty());
     let touches_end = edits.iter().any(|edit| edit.end == count && !edit.new.is_empty());
     if let Some((last, others)) = lines.split_last_mut() {
-        let style = neighbour(document, count);
+        let style = document.ending_near(count);
         for line in others.iter_mut().filter(|line| line.ending.is_empty()) {
             line.ending = style;
         }
@@ -154,20 +127,13 @@ pub fn full_rewrite(document: &Document<'_>, content: &str) -> Result<Vec<u8>, R
 /// Splits `new` into lines, each with the ending of the line that it replaces, else of the nearest line.
 fn replacement<'a>(document: &Document<'a>, edit: &'a Edit, lines: &mut Vec<Line<'a>>) {
     let replaced = &document.lines[edit.start..edit.end];
-    let style = neighbour(document, edit.end);
+    let style = document.ending_near(edit.end);
     for (at, raw) in edit.new.split_inclusive('\n').enumerate() {
         let text = raw.strip_suffix('\n').unwrap_or(raw);
         let text = text.strip_suffix('\r').unwrap_or(text);
         let own = replaced.get(at).map(|line| line.ending).filter(|ending| !ending.is_empty());
         lines.push(Line { text: text.as_bytes(), ending: own.unwrap_or(style) });
     }
-}
-
-/// Returns the ending of the nearest line before `end`, else behind it; `\n` in a text without line endings.
-fn neighbour<'a>(document: &Document<'a>, end: usize) -> &'a [u8] {
-    let (before, after) = document.lines.split_at(end);
-    let mut nearest = before.iter().rev().chain(after).map(|line| line.ending);
-    nearest.find(|ending| !ending.is_empty()).unwrap_or(b"\n")
 }
 
 fn assemble<'a>(mark: &[u8], lines: impl Iterator<Item = Line<'a>>) -> Vec<u8> {

@@ -2,12 +2,9 @@ use super::*;
 
 fn lines(text: &str, start: usize, end: usize, new: &str) -> Result<String, Refusal> {
     let document = Document::parse(text.as_bytes()).unwrap();
-    edit_lines(&document, &Edit { start, end, new: new.to_owned() })
+    edit_many(&document, &[Edit { start, end, new: new.to_owned() }])
         .map(|bytes| String::from_utf8(bytes).unwrap())
-}
-
-fn line(text: &[u8], index: usize, new: &str) -> Result<Vec<u8>, Refusal> {
-    edit_line(&Document::parse(text).unwrap(), index, new)
+        .map_err(|(_, refusal)| refusal)
 }
 
 fn many(text: &str, edits: &[(usize, usize, &str)]) -> Result<String, (usize, Refusal)> {
@@ -17,30 +14,6 @@ fn many(text: &str, edits: &[(usize, usize, &str)]) -> Result<String, (usize, Re
         .collect::<Vec<_>>();
     edit_many(&Document::parse(text.as_bytes()).unwrap(), &edits)
         .map(|bytes| String::from_utf8(bytes).unwrap())
-}
-
-// EDIT-6
-#[test]
-fn one_line_is_replaced_and_keeps_its_ending() {
-    assert_eq!(line(b"a\r\nb\nc", 0, "x").unwrap(), b"x\r\nb\nc");
-    assert_eq!(line(b"a\r\nb\nc", 2, "x").unwrap(), b"a\r\nb\nx");
-    assert_eq!(line(b"\xEF\xBB\xBFa\n\xE9\n", 0, "b").unwrap(), b"\xEF\xBB\xBFb\n\xE9\n");
-}
-
-// EDIT-7
-#[test]
-fn a_line_that_is_not_there_is_out_of_bounds_and_says_the_last_one() {
-    assert_eq!(line(b"a\nb\n", 2, "x"), Err(Refusal::IndexOutOfBounds { max_index: 1 }));
-    assert_eq!(line(b"", 0, "x"), Err(Refusal::IndexOutOfBounds { max_index: -1 }));
-}
-
-// EDIT-8
-#[test]
-fn one_line_cannot_become_several() {
-    for new in ["x\ny", "x\n", "x\r"] {
-        assert_eq!(line(b"a\n", 0, new), Err(Refusal::NewHasNewline), "{new:?}");
-    }
-    assert_eq!(line(b"a\n", 0, "x\ry").unwrap(), b"x\ry\n");
 }
 
 // EDIT-9

@@ -125,6 +125,9 @@ impl ToolComponent {
         wall: Duration,
         cancel: &CancellationToken,
     ) -> Result<ToolOutcome, ComponentFailure> {
+        // A tool that is declared as reading only gets no writer, whatever was granted to its component.
+        let may_write = !self.manifest.read_only.contains(tool);
+        let host = Services { writer: host.writer.filter(|_| may_write), ..host };
         let record = (tool, arguments);
         let (code, tool, arguments) = (self.code.clone(), tool.to_owned(), arguments.to_owned());
         let call = async move |store: &mut Store<State>| {

@@ -3,6 +3,8 @@
 //! The digest of a component covers its manifest, so a description that reaches the model cannot change after the approval.
 //! Unknown fields are refused instead of ignored.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -91,6 +93,8 @@ pub struct Manifest {
     pub limits: SuggestedLimits,
     /// The tools of a tool component, with their schemas as the author wrote them.
     pub tools: Vec<ToolSpec>,
+    /// The names of the tools that change no file. A call of one of them has no way to edit.
+    pub read_only: BTreeSet<String>,
     /// The JSON Schema of a Scout's report.
     pub report: Option<String>,
     /// The functions of a foreign component. They are read from its type, and `tools` is made from them.
@@ -141,6 +145,9 @@ struct ManifestJson {
 struct ToolJson {
     name: String,
     description: String,
+    /// The tool changes no file.
+    #[serde(default)]
+    read_only: bool,
     parameters: Box<RawValue>,
 }
 
@@ -197,6 +204,7 @@ impl Manifest {
             needs: vec![],
             limits: SuggestedLimits::default(),
             tools: vec![],
+            read_only: BTreeSet::new(),
             report: None,
             functions: vec![],
             left_out: vec![],
@@ -283,6 +291,8 @@ impl ManifestJson {
             }
             _ => {}
         }
+        let read_only = tools.iter().filter(|tool| tool.read_only);
+        let read_only = read_only.map(|tool| tool.name.clone()).collect();
         let tools = tools.into_iter().map(ToolJson::check).collect::<Result<Vec<_>, _>>()?;
         for (i, tool) in tools.iter().enumerate() {
             if tools[..i].iter().any(|other| other.name == tool.name) {
@@ -297,6 +307,7 @@ impl ManifestJson {
             needs: self.needs,
             limits: self.limits,
             tools,
+            read_only,
             report: self.report.map(|report| check_schema("report", &report)).transpose()?,
             functions: vec![],
             left_out: vec![],

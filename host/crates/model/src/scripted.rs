@@ -427,11 +427,10 @@ fn pieces(mut bytes: Bytes) -> Vec<Bytes> {
 static RUN_ID: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"run_\d{8}_\d{6}_[a-z0-9]{6}").expect("a valid pattern"));
 
-/// A tool's result is JSON inside of JSON, so its quotes may be escaped.
+/// The header of a file, and the first line of an edit's answer. A wire may escape characters beyond ASCII.
 #[expect(clippy::expect_used, reason = "constant patterns, compiled by every test")]
-static VERSION: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r#"\\*"(?:new_|current_)?version\\*"\s*:\s*(\d+)"#).expect("a valid pattern")
-});
+static VERSION: LazyLock<Regex> =
+    LazyLock::new(|| Regex::new(r"(?:·|\\u00b7) version (\d+)").expect("a valid pattern"));
 
 /// The values of the placeholders, taken from the request that asks for the turn.
 struct Values {
@@ -693,7 +692,7 @@ mod tests {
     #[test]
     fn placeholders_take_their_values_from_the_request() {
         let request = r#"{"messages":["run_20261121_100000_aaaaaa run_20261121_100001_bbbbbb",
-            "{\"ok\":true,\"new_version\":3}","again run_20261121_100000_aaaaaa \"version\": 4"]}"#;
+            "edited a · version 3 · 2 lines","again run_20261121_100000_aaaaaa: b \u00b7 version 4, version 5"]}"#;
         let values = Values::new(7, request);
         assert_eq!(values.text("{{n}}: {{last_run_id}}"), "7: run_20261121_100000_aaaaaa");
         assert_eq!(

@@ -144,6 +144,11 @@ impl Tool for ComponentTool {
         self.spec.clone()
     }
 
+    fn may_edit(&self) -> bool {
+        let component = &self.component;
+        component.grant.repo_write && !component.manifest.read_only.contains(&self.tool)
+    }
+
     fn call<'a>(&'a self, arguments: &'a str, session: &'a Session<'_>) -> BoxFuture<'a, Called> {
         let (cancel, package) = (session.cancel(), session.package());
         async move {

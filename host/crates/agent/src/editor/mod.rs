@@ -468,7 +468,7 @@ impl<'a> Session<'a> {
         if place != Place::Alone {
             return answer;
         }
-        let answer = self.with_difference(answer);
+        let answer = self.with_difference(&call.arguments, answer);
         if self.phase != Phase::Planning {
             self.phase = self.phase_of_tree();
         }

@@ -1,21 +1,24 @@
-//! The differences that the model sees of its own edits. Every edit is answered with the lines that it changed. A difference
-//! that is too long for the answer is shown whole before the next verification, beside the criteria of the plan.
+//! The differences that the model sees of its own edits. Every edit is answered with its hunks; lines that equal those of the
+//! call are folded, because the model has just written them. A difference that is too long for the answer is shown to its end
+//! before the next verification, beside the criteria of the plan.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::time::Duration;
 
+use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
 use super::Session;
 use super::tools::Answer;
+use crate::gate_inputs::is_test;
 use act_workspace::{Content, ContentChange};
 
 impl Session<'_> {
-    /// Adds the lines that a call changed to its answer.
-    pub(super) fn with_difference(&mut self, mut answer: Answer) -> Answer {
+    /// Adds the lines that a call with these arguments changed to its answer.
+    pub(super) fn with_difference(&mut self, arguments: &str, mut answer: Answer) -> Answer {
         let writer = &self.editor.writer;
         let paths: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
-        let edited = self.review.after_call(&paths, &|path| writer.text(path));
+        let edited = self.review.after_call(&paths, arguments, &|path| writer.text(path));
         if !edited.changed {
             return answer;
         }
@@ -28,14 +31,24 @@ impl Session<'_> {
         answer
     }
 
-    /// Refuses a verification once for changes that the model has not seen whole, and shows them.
+    /// Refuses a verification once for changes that the model has not seen whole, and shows the rest of them. `None` means that
+    /// the verification may run.
     pub(super) fn pending_review(&mut self) -> Option<Answer> {
         let writer = &self.editor.writer;
-        let difference = self.review.unseen(&|path| writer.text(path))?;
-        let message = "not run yet: compare the difference with the criteria, mend what does not hold, \
-                       then call verify again";
-        let criteria = self.criteria();
-        Some(Answer::refusal("not_verified", &format!("{message}\n{difference}{criteria}")))
+        let rest = self.review.rest(&|path| writer.text(path))?;
+        let paths: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
+        let files: Vec<_> = in_order(&paths)
+            .into_iter()
+            .map(|path| format!("- {path} ({})", size_of(&writer.text(path))))
+            .collect();
+        let message = "not run yet, this once: some changes were too long to be shown with their edits. Compare them \
+                       with the criteria, mend what does not hold, then call verify again";
+        let text = format!(
+            "{message}\nall changed files:\n{}\nnot shown yet:\n{rest}{}",
+            files.join("\n"),
+            self.criteria()
+        );
+        Some(Answer::refusal("not_verified", &text))
     }
 
     /// Refuses a verification that would miss changed files, because rules of git that changed during the task ignore
@@ -76,8 +89,8 @@ impl Session<'_> {
     }
 }
 
-/// Bytes of the difference that answers one edit.
-const WITH_AN_EDIT: usize = 3 * 1024;
+/// Bytes of the difference that answers one edit. Lines of the call itself are folded, so that more than this is removed text.
+const WITH_AN_EDIT: usize = 8 * 1024;
 /// Bytes of the whole difference, before a verification or in a new conversation.
 const WHOLE: usize = 12 * 1024;
 
@@ -86,8 +99,10 @@ const WHOLE: usize = 12 * 1024;
 pub(super) struct Review {
     /// Each changed file as the model last saw it.
     seen: BTreeMap<String, Content>,
-    /// Files whose last difference was cut.
-    unseen: BTreeSet<String>,
+    /// The rows of differences that were cut off, by file.
+    rest: BTreeMap<String, Vec<String>>,
+    /// A verification was refused for the rest of a difference, and has not run since.
+    is_shown: bool,
 }
 
 /// The effect of one call of a tool.
@@ -103,9 +118,11 @@ impl Review {
     pub(super) fn after_call(
         &mut self,
         changed: &[String],
+        arguments: &str,
         text: &dyn Fn(&str) -> ContentChange,
     ) -> Edited {
         let known = self.seen.keys().cloned().chain(changed.iter().cloned());
+        let given = given_lines(arguments);
         let mut edited = Edited::default();
         let mut shown = vec![];
         for path in known.collect::<BTreeSet<_>>() {
@@ -117,102 +134,188 @@ impl Review {
             edited.changed = true;
             // The model knows a new file from its call, and a deleted file has no lines.
             if let (Some(was), Some(now)) = (was.text(), now.text()) {
-                let diff = line_diff(was, now, WITH_AN_EDIT);
-                if !diff.whole {
-                    self.unseen.insert(path.clone());
+                let mut rows = rows(was, now, &given);
+                let rest = cut(&mut rows, WITH_AN_EDIT);
+                if !rest.is_empty() {
+                    rows.push(format!(
+                        "… ({} rows more, shown before the next verify)",
+                        rest.len()
+                    ));
+                    self.rest.entry(path.clone()).or_default().extend(rest);
                 }
-                shown.push((path, diff.text));
+                shown.push((path, rows.join("\n")));
             }
         }
         edited.diff = match shown.as_slice() {
             [] => None,
             [(_, diff)] => Some(diff.clone()),
             several => {
-                Some(several.iter().map(|(path, diff)| format!("{path}\n{diff}\n")).collect())
+                let parts: Vec<_> =
+                    several.iter().map(|(path, diff)| format!("{path}\n{diff}")).collect();
+                Some(parts.join("\n"))
             }
         };
         edited
     }
 
-    /// Returns the difference that the model still has to see before a verification, and forgets it.
-    fn unseen(&mut self, text: &dyn Fn(&str) -> ContentChange) -> Option<String> {
-        let paths: Vec<_> = std::mem::take(&mut self.unseen).into_iter().collect();
+    /// Returns the rest of the differences that were cut, once between two verifications, and forgets it. `None` means that a
+    /// verification may run.
+    fn rest(&mut self, text: &dyn Fn(&str) -> ContentChange) -> Option<String> {
+        let rest = std::mem::take(&mut self.rest);
         let differs = |path: &&String| {
             let ContentChange { before, now } = text(path);
             before != now
         };
-        let paths: Vec<_> = paths.iter().filter(differs).cloned().collect();
-        (!paths.is_empty()).then(|| whole(&paths, text))
+        let paths: Vec<String> = rest.keys().filter(differs).cloned().collect();
+        if paths.is_empty() || std::mem::take(&mut self.is_shown) {
+            self.is_shown = false;
+            return None;
+        }
+        self.is_shown = true;
+        let mut all: Vec<String> = vec![];
+        for path in in_order(&paths) {
+            all.push(format!("{path}, under the numbers of the edit"));
+            all.extend(rest[path].iter().cloned());
+        }
+        if !cut(&mut all, WHOLE).is_empty() {
+            all.push("… (cut)".to_owned());
+        }
+        Some(all.join("\n"))
     }
 
     /// Starts a conversation whose first message shows all changes.
     pub(super) fn restart(&mut self) {
-        self.unseen.clear();
+        self.rest.clear();
+        self.is_shown = false;
+    }
+}
+
+/// Sorts files for a reader: source, then tests, then documents.
+fn in_order(paths: &[String]) -> Vec<&String> {
+    let is_document = |path: &str| {
+        let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
+        ending.is_some_and(|ending| ["md", "rst", "txt", "adoc"].contains(&ending.as_str()))
+    };
+    let rank = |path: &&String| match () {
+        () if is_test(path) => 1,
+        () if is_document(path) => 2,
+        () => 0,
+    };
+    let mut paths: Vec<&String> = paths.iter().collect();
+    paths.sort_by_key(rank);
+    paths
+}
+
+/// The size of a change: `+12 -3`, or what happened to the file.
+fn size_of(change: &ContentChange) -> String {
+    match (&change.before, &change.now) {
+        (_, Content::Nothing) => "deleted".to_owned(),
+        (Content::Unknown, _) | (_, Content::Unknown) => "changed; not to be shown".to_owned(),
+        (before, Content::Text(now)) => {
+            let (old, new) = (lines(before.text().unwrap_or_default()), lines(now));
+            let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_slices(&old, &new);
+            let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count();
+            format!("+{} -{}", count(ChangeTag::Insert), count(ChangeTag::Delete))
+        }
     }
 }
 
 /// Everything that the task changed in these files.
 pub(super) fn whole(paths: &[String], text: &dyn Fn(&str) -> ContentChange) -> String {
     let mut all = String::new();
-    for path in paths {
+    for path in in_order(paths) {
         let left = WHOLE.saturating_sub(all.len());
-        let ContentChange { before, now } = text(path);
-        let diff = match (&before, &now) {
-            _ if left == 0 => "(cut)".to_owned(),
-            (_, Content::Nothing) => "(deleted)".to_owned(),
-            (Content::Unknown, _) | (_, Content::Unknown) => {
-                "(changed; not to be shown)".to_owned()
-            }
-            (before, Content::Text(now)) => {
-                line_diff(before.text().unwrap_or_default(), now, left).text
-            }
-        };
-        all.push_str(&format!("{path}\n{diff}\n"));
+        let change = text(path);
+        all.push_str(&format!("{path} ({})\n", size_of(&change)));
+        let Content::Text(now) = &change.now else { continue };
+        if change.before == Content::Unknown {
+            continue;
+        }
+        let mut rows = rows(change.before.text().unwrap_or_default(), now, &HashSet::new());
+        if !cut(&mut rows, left).is_empty() {
+            rows.push("… (cut)".to_owned());
+        }
+        all.push_str(&format!("{}\n", rows.join("\n")));
     }
     all
 }
 
 /// Unchanged lines that are shown around a change.
-const AROUND: usize = 1;
+const AROUND: usize = 2;
 /// Bytes of one line that are shown.
 const LINE: usize = 400;
 /// Time for finding the smallest difference; after it the difference may be larger than necessary.
 const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
-pub(super) struct LineDiff {
-    pub text: String,
-    /// The text was not cut.
-    pub whole: bool,
+/// The lines of the texts in a call's arguments, except for those of a text that is to be replaced.
+fn given_lines(arguments: &str) -> HashSet<String> {
+    fn collect(value: &Value, lines: &mut HashSet<String>) {
+        match value {
+            Value::String(text) => {
+                lines.extend(text.split('\n').map(|line| line.trim_end_matches('\r').to_owned()));
+            }
+            Value::Array(items) => items.iter().for_each(|item| collect(item, lines)),
+            Value::Object(fields) => fields
+                .iter()
+                .filter(|(name, _)| *name != "old")
+                .for_each(|(_, value)| collect(value, lines)),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+    let mut lines = HashSet::new();
+    collect(&serde_json::from_str(arguments).unwrap_or_default(), &mut lines);
+    lines
 }
 
-/// The difference as lines such as `-12: removed`, `+12: added` and ` 13: unchanged`, with `…` between distant changes. Lines
-/// are counted from 0, as by the tools. The text has about `most` bytes.
-pub(super) fn line_diff(before: &str, now: &str, most: usize) -> LineDiff {
+/// The difference as rows such as `-12| removed`, `+12| added` and ` 13| unchanged`, with `…` between distant changes. Lines are
+/// counted from 1, as by the tools. A run of added lines that are all `given` is one row, `+12..14 as given`.
+fn rows(before: &str, now: &str, given: &HashSet<String>) -> Vec<String> {
     let (old, new) = (lines(before), lines(now));
     let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_slices(&old, &new);
-    let mut text = String::new();
+    let mut rows = vec![];
     for (at, group) in diff.grouped_ops(AROUND).iter().enumerate() {
         if at > 0 {
-            text.push_str("…\n");
+            rows.push("…".to_owned());
         }
+        let mut folded: Option<(usize, usize)> = None;
         for change in group.iter().flat_map(|op| diff.iter_changes(op)) {
             let (sign, index) = match change.tag() {
                 ChangeTag::Delete => ('-', change.old_index()),
                 ChangeTag::Insert => ('+', change.new_index()),
                 ChangeTag::Equal => (' ', change.new_index()),
             };
+            let number = index.unwrap_or_default() + 1;
             let line = change.value().trim_end_matches('\n');
+            if sign == '+' && given.contains(line.trim_end_matches('\r')) {
+                folded = Some((folded.map_or(number, |(first, _)| first), number));
+                continue;
+            }
+            rows.extend(folded.take().map(as_given));
             let cut = line.floor_char_boundary(LINE.min(line.len()));
             let more = if cut < line.len() { "…" } else { "" };
-            let row = format!("{sign}{}: {}{more}\n", index.unwrap_or_default(), &line[..cut]);
-            if text.len() + row.len() > most {
-                return LineDiff { text: text + "… (cut)", whole: false };
-            }
-            text.push_str(&row);
+            rows.push(format!("{sign}{number}| {}{more}", &line[..cut]));
         }
+        rows.extend(folded.take().map(as_given));
     }
-    text.truncate(text.trim_end_matches('\n').len());
-    LineDiff { text, whole: true }
+    rows
+}
+
+fn as_given((first, last): (usize, usize)) -> String {
+    match first == last {
+        true => format!("+{first} as given"),
+        false => format!("+{first}..{last} as given"),
+    }
+}
+
+/// Shortens rows to about `most` bytes and returns those that were cut off.
+fn cut(rows: &mut Vec<String>, most: usize) -> Vec<String> {
+    let mut bytes = 0;
+    let fits = rows.iter().take_while(|row| {
+        bytes += row.len() + 1;
+        bytes <= most
+    });
+    let count = fits.count();
+    rows.split_off(count)
 }
 
 /// Splits at `\n` alone, as the tools count lines. A lone `\r` ends no line, and a byte order mark belongs to none.
@@ -224,6 +327,7 @@ fn lines(text: &str) -> Vec<&str> {
 mod tests {
     mod review {
         use super::super::*;
+
         fn held(text: &str) -> Content {
             Content::Text(text.into())
         }
@@ -233,7 +337,7 @@ mod tests {
         }
 
         fn call(review: &mut Review, before: &Content, now: &str) -> Edited {
-            review.after_call(&["a".to_owned()], &|_| file(before.clone(), now))
+            review.after_call(&["a".to_owned()], "{}", &|_| file(before.clone(), now))
         }
 
         /// EDITOR-13
@@ -242,29 +346,67 @@ mod tests {
             let mut review = Review::default();
             let before = held("one\ntwo\n");
             let diff = |edited: Edited| edited.diff.unwrap();
-            assert_eq!(diff(call(&mut review, &before, "One\ntwo\n")), "-0: one\n+0: One\n 1: two");
-            assert_eq!(diff(call(&mut review, &before, "One\nTwo\n")), " 0: One\n-1: two\n+1: Two");
+            assert_eq!(diff(call(&mut review, &before, "One\ntwo\n")), "-1| one\n+1| One\n 2| two");
+            assert_eq!(diff(call(&mut review, &before, "One\nTwo\n")), " 1| One\n-2| two\n+2| Two");
             assert_eq!(call(&mut review, &before, "One\nTwo\n"), Edited::default());
-            assert_eq!(review.unseen(&|_| file(before.clone(), "One\nTwo\n")), None);
+            assert_eq!(review.rest(&|_| file(before.clone(), "One\nTwo\n")), None);
             // Taken back: nothing differs any more, and that is a change as well.
-            let back = review.after_call(&[], &|_| file(before.clone(), "one\ntwo\n"));
-            assert!(back.changed && diff(back).contains("+0: one"));
+            let back = review.after_call(&[], "{}", &|_| file(before.clone(), "one\ntwo\n"));
+            assert!(back.changed && diff(back).contains("+1| one"));
         }
 
         /// EDITOR-13
         #[test]
-        fn what_was_cut_is_owed_once_and_in_whole() {
+        fn what_was_cut_is_shown_once_and_nothing_twice() {
             let mut review = Review::default();
             let long: String =
-                (0..300).map(|n| format!("a rather long line, number {n}\n")).collect();
+                (0..400).map(|n| format!("a rather long line, number {n}\n")).collect();
             let before = held("x\n");
-            assert!(call(&mut review, &before, &long).diff.unwrap().ends_with("(cut)"));
-            let shown = review.unseen(&|_| file(before.clone(), &long)).unwrap();
-            assert!(
-                shown.starts_with("a\n-0: x\n+0: a rather") && shown.contains("number 299"),
-                "{shown}"
+            let first = call(&mut review, &before, &long).diff.unwrap();
+            assert!(first.ends_with(" rows more, shown before the next verify)"), "{first}");
+            let shown = review.rest(&|_| file(before.clone(), &long)).unwrap();
+            assert!(shown.starts_with("a, under the numbers of the edit\n+"), "{shown}");
+            assert!(shown.contains("number 399") && !shown.contains("number 1\n"), "{shown}");
+            assert_eq!(review.rest(&|_| file(before.clone(), &long)), None);
+        }
+
+        /// EDITOR-13: the model answers a review with edits, which must not lead to another review.
+        #[test]
+        fn a_verification_is_refused_once_for_a_review() {
+            let mut review = Review::default();
+            let long = |word: &str| {
+                (0..400).map(|n| format!("a {word} line, number {n}\n")).collect::<String>()
+            };
+            let (before, one, two) = (held("x\n"), long("rather long"), long("very long"));
+            let _ = call(&mut review, &before, &one);
+            assert!(review.rest(&|_| file(before.clone(), &one)).is_some());
+            let _ = call(&mut review, &before, &two);
+            assert_eq!(review.rest(&|_| file(before.clone(), &two)), None, "the verification runs");
+            let _ = call(&mut review, &before, &one);
+            assert!(review.rest(&|_| file(before.clone(), &one)).is_some());
+        }
+
+        /// EDITOR-13
+        #[test]
+        fn lines_of_the_call_are_folded_and_count_as_shown() {
+            let mut review = Review::default();
+            let new: String =
+                (0..400).map(|n| format!("a rather long line, number {n}\r\n")).collect();
+            let before = held("old\r\nlast\r\n");
+            let now = format!("{new}last\r\n");
+            let arguments =
+                serde_json::json!({"edits": [{"new": new.replace('\r', ""), "start": 1}]});
+            let text = |_: &str| file(before.clone(), &now);
+            let edited = review.after_call(&["a".to_owned()], &arguments.to_string(), &text);
+            assert_eq!(edited.diff.unwrap(), "-1| old\r\n+1..400 as given\n 401| last\r");
+            assert_eq!(review.rest(&text), None);
+            // A text that is to be replaced is not new.
+            let arguments = serde_json::json!({"old": "x = 1", "new": "2"}).to_string();
+            assert_eq!(given_lines(&arguments), HashSet::from(["2".to_owned()]));
+            assert_eq!(
+                rows("x = 1\n", "x = 2\n", &given_lines(&arguments)),
+                ["-1| x = 1", "+1| x = 2"]
             );
-            assert_eq!(review.unseen(&|_| file(before.clone(), &long)), None);
         }
 
         #[test]
@@ -280,34 +422,48 @@ mod tests {
             let paths = ["a", "b", "c"].map(str::to_owned);
             assert_eq!(
                 whole(&paths, &text),
-                "a\n+0: new\nb\n(deleted)\nc\n(changed; not to be shown)\n"
+                "a (+1 -0)\n+1| new\nb (deleted)\nc (changed; not to be shown)\n"
             );
+        }
+
+        /// EDITOR-13
+        #[test]
+        fn source_is_shown_before_tests_and_documents() {
+            let paths = ["README.md", "a.py", "tests/test_a.py", "z.py"].map(str::to_owned);
+            assert_eq!(in_order(&paths), ["a.py", "z.py", "tests/test_a.py", "README.md"]);
         }
     }
 
     mod differences {
         use super::super::*;
+
+        fn diff(before: &str, now: &str) -> String {
+            rows(before, now, &HashSet::new()).join("\n")
+        }
+
         /// EDITOR-13
         #[test]
         fn lines_have_the_numbers_that_the_tools_use() {
-            let before = "a\nb\r\nc\nd\ne\nf\ng\n";
-            let diff = line_diff(before, "a\nB\r\nc\nd\ne\nf\nnew\ng\n", 1000);
-            assert!(diff.whole);
-            assert_eq!(diff.text, " 0: a\n-1: b\r\n+1: B\r\n 2: c\n…\n 5: f\n+6: new\n 7: g");
-            assert_eq!(line_diff("a\rb\n", "a\rc\n", 100).text, "-0: a\rb\n+0: a\rc");
-            assert_eq!(line_diff("same", "same", 100).text, "");
-            assert_eq!(line_diff("a", "a\n", 100).text, "-0: a\n+0: a");
+            let before = "a\nb\r\nc\nd\ne\nf\ng\nh\ni\n";
+            assert_eq!(
+                diff(before, "a\nB\r\nc\nd\ne\nf\ng\nh\nnew\ni\n"),
+                " 1| a\n-2| b\r\n+2| B\r\n 3| c\n 4| d\n…\n 7| g\n 8| h\n+9| new\n 10| i"
+            );
+            assert_eq!(diff("a\rb\n", "a\rc\n"), "-1| a\rb\n+1| a\rc");
+            assert_eq!(diff("same", "same"), "");
+            assert_eq!(diff("a", "a\n"), "-1| a\n+1| a");
             // EDIT-3
-            assert_eq!(line_diff("\u{feff}a\n", "\u{feff}b\n", 100).text, "-0: a\n+0: b");
-            assert_eq!(line_diff("\u{feff}a\n", "\u{feff}", 100).text, "-0: a");
+            assert_eq!(diff("\u{feff}a\n", "\u{feff}b\n"), "-1| a\n+1| b");
+            assert_eq!(diff("\u{feff}a\n", "\u{feff}"), "-1| a");
         }
 
         #[test]
-        fn a_long_difference_is_cut_and_says_so() {
+        fn a_long_difference_is_cut_between_rows() {
             let now: String = (0..100).map(|n| format!("line {n}\n")).collect();
-            let diff = line_diff("", &now, 60);
-            assert!(!diff.whole && diff.text.ends_with("\n… (cut)"), "{}", diff.text);
-            assert!(line_diff("", &"é".repeat(500), 5000).text.ends_with("…"));
+            let mut shown = rows("", &now, &HashSet::new());
+            let rest = cut(&mut shown, 60);
+            assert_eq!((shown.len(), rest.len()), (5, 95));
+            assert!(diff("", &"é".repeat(500)).ends_with('…'));
         }
     }
 }

@@ -183,7 +183,8 @@ fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
             spec: spec(
                 "verify",
                 "Run the whole pipeline on the tree as it is. In a turn with other calls it runs after them, and not \
-                 after an edit that was refused.",
+                 after an edit that was refused. Where changes were too long to be shown with their edits, the first \
+                 call shows the rest of them and runs nothing.",
                 object(&[], json!({})),
             ),
             adds_material: false,

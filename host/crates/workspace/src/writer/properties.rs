@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use edit_protocol::{Document, Edit, edit_lines};
+use edit_protocol::{Document, Edit, edit_many};
 use proptest::prelude::*;
 
 use super::{Change, RepoWriter, Version, WriteRules};
@@ -48,7 +48,7 @@ proptest! {
         let mut bytes = start.into_bytes();
         for Step { off, edit } in steps {
             let known = writer.version("a").unwrap().unwrap();
-            let Ok(edited) = edit_lines(&Document::parse(&bytes).unwrap(), &edit) else { continue };
+            let Ok(edited) = edit_many(&Document::parse(&bytes).unwrap(), std::slice::from_ref(&edit)) else { continue };
             let expect = Version { number: known.number.wrapping_add_signed(off), ..known.clone() };
             let change = Change::Replace { path: "a".into(), expect, bytes: edited.clone() };
             let outcome = writer.apply(&[change], &|| false);
