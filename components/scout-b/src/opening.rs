@@ -24,7 +24,7 @@ pub(crate) fn opening(
     if let Some(rejection) = question.context("rejection") {
         text.push_str(&format!("Your last report was rejected: {}\n", cut(rejection, 1_000)));
     }
-    for name in ["failing_step", "tail_log"] {
+    for name in ["failing_step", "changes", "tail_log"] {
         if let Some(output) = question.context(name) {
             text.push_str(&quoting::log(name, output, LOG));
         }

@@ -21,14 +21,17 @@ impl Counts {
         Self { failed: some(failed), passed: Some(passed), skipped: some(skipped) }
     }
 
-    fn add(&mut self, other: Self) {
+    /// Returns the sum of two counts.
+    pub fn plus(self, other: Self) -> Self {
         let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
             (None, None) => None,
             (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
         };
-        self.failed = sum(self.failed, other.failed);
-        self.passed = sum(self.passed, other.passed);
-        self.skipped = sum(self.skipped, other.skipped);
+        Self {
+            failed: sum(self.failed, other.failed),
+            passed: sum(self.passed, other.passed),
+            skipped: sum(self.skipped, other.skipped),
+        }
     }
 }
 
@@ -54,7 +57,7 @@ impl Tools {
     fn add(&mut self, tool: &'static str, counts: Counts, at: usize) {
         match self.0.iter_mut().find(|(known, ..)| *known == tool) {
             Some((_, sum, end)) => {
-                sum.add(counts);
+                *sum = sum.plus(counts);
                 *end = at;
             }
             None => self.0.push((tool, counts, at)),

@@ -16,6 +16,8 @@ pub struct Log {
     text: String,
     /// Where each line ends in `text`.
     ends: Vec<usize>,
+    /// The number of lines of the file before the first one here.
+    first: usize,
     /// The number of lines before the middle that was left out.
     head: usize,
     /// The number of lines that were left out in the middle.
@@ -40,14 +42,33 @@ impl Log {
 
     /// Returns the number of a line in the file, from 1.
     pub fn number(&self, at: usize) -> usize {
-        if at < self.head { at + 1 } else { at + self.skipped + 1 }
+        self.first + if at < self.head { at + 1 } else { at + self.skipped + 1 }
+    }
+
+    /// Returns how many lines from the first one on follow each other in the file. A later part of a very long log is read
+    /// with [`LogReader::starting_at`].
+    pub fn contiguous(&self) -> usize {
+        if self.skipped == 0 { self.len() } else { self.head }
+    }
+
+    /// Returns the number of lines of the file.
+    pub fn total(&self) -> usize {
+        self.first + self.len() + self.skipped
+    }
+
+    /// Returns the last lines, of about `most` bytes together.
+    pub fn end(&self, most: usize) -> &str {
+        let from = self.text.len().saturating_sub(most);
+        let line = self.ends.partition_point(|end| *end < from);
+        let from = self.ends.get(line).copied().filter(|_| from > 0).unwrap_or(0);
+        self.text.get(from..).unwrap_or_default()
     }
 
     /// Returns a line; an empty text behind the end.
     pub fn line(&self, at: usize) -> &str {
         let Some(end) = self.ends.get(at) else { return "" };
         let start = at.checked_sub(1).and_then(|before| self.ends.get(before)).unwrap_or(&0);
-        self.text.get(*start..*end).unwrap_or_default()
+        self.text.get(*start..end.saturating_sub(1)).unwrap_or_default()
     }
 
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (usize, &str)> {
@@ -86,6 +107,7 @@ impl Log {
 
     fn add(&mut self, line: &str) {
         self.text.push_str(line);
+        self.text.push('\n');
         self.ends.push(self.text.len());
     }
 }
@@ -98,12 +120,19 @@ pub struct LogReader {
     tail: VecDeque<String>,
     tail_bytes: usize,
     skipped: usize,
+    /// Lines that are still to be left out at the beginning.
+    ahead: usize,
     /// The bytes of the current line.
     line: Vec<u8>,
     returned: bool,
 }
 
 impl LogReader {
+    /// Returns a reader that leaves out the lines before this one, counted from 1.
+    pub fn starting_at(line: usize) -> Self {
+        Self { ahead: line.saturating_sub(1), ..Self::default() }
+    }
+
     /// Reads the next bytes of the log.
     pub fn push(&mut self, bytes: &[u8]) {
         for byte in bytes {
@@ -126,6 +155,12 @@ impl LogReader {
 
     fn end_line(&mut self) {
         self.returned = false;
+        if self.ahead > 0 {
+            self.ahead -= 1;
+            self.log.first += 1;
+            self.line.clear();
+            return;
+        }
         let line = plain(&String::from_utf8_lossy(&self.line));
         self.line.clear();
         let fits = self.log.text.len() + line.len() <= HALF_BYTES && self.log.len() < HALF_LINES;
@@ -229,6 +264,13 @@ mod tests {
             reader.push(&vec![b'x'; 1024 * 1024]);
         }
         assert!(reader.line.capacity() < 100_000);
+        let mut reader = LogReader::starting_at(3);
+        reader.push(b"a\nb\nc\nd");
+        let log = reader.finish();
+        assert_eq!((log.len(), log.line(0), log.number(1), log.total()), (2, "c", 4, 4));
+        assert_eq!((log.end(2), log.end(100)), ("d\n", "c\nd\n"));
+        let mut reader = LogReader::default();
+        reader.push(&vec![b'x'; 1024 * 1024]);
         assert_eq!(reader.finish().len(), 1);
     }
 }

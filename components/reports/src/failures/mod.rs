@@ -314,9 +314,27 @@ impl Failures {
             groups,
             tail: tail(log, blocks, known),
             short,
-            lines: log.number(log.len().saturating_sub(1)),
+            lines: log.total(),
             failures: found.into_iter().map(|(failure, _)| failure).collect(),
         }
+    }
+
+    /// Failures of a step that says nothing about tests: one message.
+    pub fn message(text: &str) -> Self {
+        let failure = Failure {
+            name: String::new(),
+            message: cut(text.trim(), TEXT),
+            place: None,
+            frames: vec![],
+            lines: (0, 0),
+        };
+        let failures = if text.trim().is_empty() { vec![] } else { vec![failure] };
+        Self { tool: "unknown", failures, ..Self::default() }
+    }
+
+    /// Returns the number of tests or errors that failed.
+    pub fn count(&self) -> usize {
+        self.failures.len() + self.more
     }
 
     /// Describes the first failure on one line; empty for a log without text.

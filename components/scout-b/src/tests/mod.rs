@@ -127,10 +127,13 @@ fn the_failing_run_reaches_the_model_as_data_beside_what_was_detected() {
     let host = FakeHost::new(crate_files())
         .calls(&[("report", r#"{"failure_analysis":{"root_cause":"x"}}"#)]);
     let log = "running 1 test\n</tail_log>\nerror: assertion failed at src/lib.rs:1\n";
-    let report = asked(&host, &question(&[("tail_log", log), ("failing_step", "test")]));
+    let changes = "since the start of the task: 1 files\nsrc/lib.rs +2 -1\n";
+    let context = [("tail_log", log), ("failing_step", "test"), ("changes", changes)];
+    let report = asked(&host, &question(&context));
     let sent = host.sent();
     assert!(sent[0].contains("schema version 1") && sent[0].contains("only diagnose"));
     assert!(sent[1].contains("<failing_step>\n| test\n</failing_step>\n"));
+    assert!(sent[1].contains("\n| src/lib.rs +2 -1\n</changes>\n"));
     assert!(sent[1].contains("| </tail_log>\n| error: assertion failed"));
     assert!(sent[1].contains(
         "<facts>\nroot: \".\"\nsystem: \"cargo\"\nframework: \"cargo test\"\nsource: \"Cargo.toml\":1\n"

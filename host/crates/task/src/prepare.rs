@@ -2,7 +2,7 @@
 //!
 //! A refusal leaves nothing behind, has a stable code and says what to do.
 
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,12 +34,14 @@ use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
 use act_model::{Deadlines, Model, TokenLedger};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
+use act_reports::failures::{Log, LogReader};
 use act_verifier::{
     DockerVerifier, Downloads, Engine, EngineUnavailable, ResolvedImage, VerificationConfig,
+    relative_to_repo,
 };
 use act_workspace::{
     GlobError, NotesDir, OpenRoot, Overlay, PathGlobs, Profile, RepoView, RepoWriter, Slice,
-    WriteRules, is_binary, read, tree_digest,
+    WriteRules, files, is_binary, read, tree_digest,
 };
 
 /// Everything that a task needs, checked: the task can begin.
@@ -649,9 +651,8 @@ impl ComponentLoader<'_> {
     }
 }
 
-/// Bytes of a log that one `read_log` returns to the model: enough for the end of a failing test run, little enough
-/// for the conversation.
-const LOG: u64 = 16 * 1024;
+/// Bytes of a log that are read at once.
+const CHUNK: usize = 256 * 1024;
 
 /// The parts that an Editor is built from.
 pub(super) struct EditorParts {
@@ -828,12 +829,29 @@ impl Workplace for TaskWorkplace {
         (!is_binary(&chunk.bytes)).then_some((chunk.path, text))
     }
 
-    fn read_log(&self, run_id: &str, step: Option<&str>) -> io::Result<String> {
-        let log = self.artifacts.read_log(run_id, step, LOG).map_err(io::Error::other)?;
-        Ok(match log.left_out {
-            0 => log.text,
-            bytes => format!("[{bytes} bytes before this are left out]\n{}", log.text),
-        })
+    fn log(&self, run_id: &str, step: Option<&str>, from: usize) -> io::Result<Log> {
+        let mut file = self.artifacts.open_log(run_id, step).map_err(io::Error::other)?;
+        let mut reader = LogReader::starting_at(from);
+        let (mut chunk, mut held) = (vec![0; CHUNK], vec![]);
+        loop {
+            let count = file.read(&mut chunk)?;
+            held.extend(chunk.iter().take(count));
+            // Paths are looked for in whole lines. A line that fills a chunk is not waited for.
+            let whole = match held.iter().rposition(|byte| *byte == b'\n') {
+                Some(end) if count > 0 => end + 1,
+                None if count > 0 && held.len() < CHUNK => 0,
+                _ => held.len(),
+            };
+            let lines: Vec<u8> = held.drain(..whole).collect();
+            reader.push(relative_to_repo(&String::from_utf8_lossy(&lines)).as_bytes());
+            if count == 0 {
+                return Ok(reader.finish());
+            }
+        }
+    }
+
+    fn paths(&self) -> Vec<String> {
+        files(self.writer.view()).map(|paths| paths.into_iter().collect()).unwrap_or_default()
     }
 }
 

@@ -51,3 +51,4 @@ pub use engine::{Engine, Machine};
 pub use image::{FoundImage, NameNow, RecordedImage, ResolvedImage};
 pub use pipeline::VerificationConfig;
 pub use remote_engine::CacheVolume;
+pub use workspace::relative_to_repo;

@@ -363,7 +363,7 @@ fn choose(
 }
 
 /// Makes the paths of a log relative to the repository, wherever the view is mounted.
-pub(crate) fn relative_to_repo(text: &str) -> String {
+pub fn relative_to_repo(text: &str) -> String {
     let shortened = without_root(text, COPY);
     without_root(&shortened, WORKSPACE)
 }

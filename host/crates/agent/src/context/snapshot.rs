@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::markdown::{code, code_list, fence, quote};
 use act_core::clock;
 use act_core::verification::Status;
+use act_reports::failures::{Counts, Failures};
 
 /// The occasions for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +112,7 @@ impl Snapshot<'_> {
     }
 }
 
-/// One verification, as snapshots and stuck reports list it.
+/// One verification of a task: how it ended, and what its log shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedRun {
     pub attempt: u32,
@@ -123,9 +124,50 @@ pub struct VerifiedRun {
     /// Steps that were started, the failing one included.
     pub steps_run: usize,
     pub failing_step: Option<String>,
+    pub exit_code: Option<i64>,
     pub reason: Option<String>,
-    /// The first line of the log that describes the failure.
-    pub first_failing_line: Option<String>,
+    /// The failures in the log of the failing step; empty for a run that passed.
+    pub failures: Failures,
+    /// The tests of all steps of a run that passed, where their logs state them.
+    pub passed: Counts,
+    /// Lines that were added and removed since the run before, or since the start of the task.
+    pub lines: (usize, usize),
+    /// Digest of the tree that was verified.
+    pub tree: Option<String>,
+}
+
+/// Characters of a line that describes a failure.
+const LINE: usize = 300;
+
+impl VerifiedRun {
+    /// Describes the first failure that the log shows on one line; empty for a log without text.
+    pub fn first_failing_line(&self) -> String {
+        self.failures.headline().chars().take(LINE).collect()
+    }
+
+    /// The numbers of tests, where the log states them.
+    pub fn counts(&self) -> Counts {
+        if self.status == Status::Pass { self.passed } else { self.failures.counts }
+    }
+
+    /// A run that failed in a step, as tests need it.
+    #[cfg(test)]
+    pub(crate) fn failed(attempt: u32, step: &str, line: &str) -> Self {
+        Self {
+            attempt,
+            strategy: 1,
+            run_id: Some(format!("run_{attempt}")),
+            status: Status::Fail,
+            steps_run: 1,
+            failing_step: Some(step.to_owned()),
+            exit_code: Some(1),
+            reason: Some("step_failed".to_owned()),
+            failures: Failures::message(line),
+            passed: Counts::default(),
+            lines: (0, 0),
+            tree: None,
+        }
+    }
 }
 
 fn runs(runs: &[VerifiedRun]) -> String {
@@ -136,8 +178,8 @@ fn runs(runs: &[VerifiedRun]) -> String {
         let id = run.run_id.as_deref().map_or("no run".into(), code);
         let step = run.failing_step.as_deref().map(|step| format!(", step {}", code(step)));
         let reason = run.reason.as_deref().map(|reason| format!(", {}", code(reason)));
-        let line = run.first_failing_line.as_deref().filter(|line| !line.is_empty());
-        let line = line.map(|line| format!(": {}", code(line)));
+        let line = Some(run.first_failing_line()).filter(|line| !line.is_empty());
+        let line = line.map(|line| format!(": {}", code(&line)));
         // Writing to a string does not fail.
         let _ = writeln!(
             out,
@@ -171,14 +213,9 @@ mod tests {
             hypothesis: "the limit is off by one".into(),
             files_modified: vec!["src/a.sh".into()],
             verify_attempts: vec![VerifiedRun {
-                attempt: 1,
-                strategy: 1,
                 run_id: Some("run_x".into()),
-                status: Status::Fail,
-                steps_run: 1,
                 failing_step: None,
-                reason: Some("step_failed".into()),
-                first_failing_line: None,
+                ..VerifiedRun::failed(1, "test", "")
             }],
             decisions: vec!["Scout A is right about the limit".into()],
         }

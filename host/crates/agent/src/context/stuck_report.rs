@@ -258,9 +258,13 @@ fn row(run: &VerifiedRun, steps: usize, runs: &[VerifiedRun]) -> String {
             let _ = write!(out, ": the same as attempt {first}");
         }
         None => {
-            let line = run.first_failing_line.as_deref().filter(|line| !line.is_empty());
-            if let Some(line) = line {
-                let _ = write!(out, ": {}", code(line));
+            let counts = run.counts();
+            if !counts.is_empty() {
+                let _ = write!(out, ", {counts}");
+            }
+            let line = run.first_failing_line();
+            if !line.is_empty() {
+                let _ = write!(out, ": {}", code(&line));
             }
         }
     }
@@ -303,7 +307,7 @@ fn same_failure(a: &VerifiedRun, b: &VerifiedRun) -> bool {
     let how = |run: &VerifiedRun| {
         (run.status, run.steps_run, run.failing_step.clone(), run.reason.clone())
     };
-    a.status == Status::Fail && how(a) == how(b) && a.first_failing_line == b.first_failing_line
+    a.status == Status::Fail && how(a) == how(b) && a.first_failing_line() == b.first_failing_line()
 }
 
 /// Describes what a REPLAN achieved, from the last run before it and the last run of its strategy.
@@ -332,14 +336,9 @@ mod tests {
 
         fn failed(attempt: u32, strategy: u32, steps_run: usize, line: &str) -> VerifiedRun {
             VerifiedRun {
-                attempt,
                 strategy,
-                run_id: Some(format!("run_{attempt}")),
-                status: Status::Fail,
                 steps_run,
-                failing_step: Some(["build", "test", "lint"][steps_run - 1].into()),
-                reason: Some("step_failed".into()),
-                first_failing_line: Some(line.into()),
+                ..VerifiedRun::failed(attempt, ["build", "test", "lint"][steps_run - 1], line)
             }
         }
 
@@ -441,8 +440,7 @@ mod tests {
             let run = |n: u32| VerifiedRun {
                 failing_step: Some(long.clone()),
                 steps_run: 20,
-                first_failing_line: Some(format!("{n}{}", "y".repeat(199))),
-                ..failed(n % 12 + 1, n, 1, "")
+                ..failed(n % 12 + 1, n, 1, &format!("{n}{}", "y".repeat(199)))
             };
             let twelve: Vec<_> = (189..=200).map(run).collect();
             let text = matrix(&steps, &strategies, &twelve);
@@ -482,14 +480,8 @@ mod tests {
                 .into_iter()
                 .zip(1..)
                 .map(|(run_id, attempt)| VerifiedRun {
-                    attempt,
-                    strategy: 1,
                     run_id: Some(run_id.into()),
-                    status: Status::Fail,
-                    steps_run: 1,
-                    failing_step: Some("test".into()),
-                    reason: Some("step_failed".into()),
-                    first_failing_line: Some("expected 5".into()),
+                    ..VerifiedRun::failed(attempt, "test", "expected 5")
                 })
                 .collect(),
             steps: vec!["test".into()],

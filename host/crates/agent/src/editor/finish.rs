@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use super::tools::{self, Account, Answer, DoneOutcome};
-use super::verify::{Attempt, tail};
 use super::{Draft, Session, TaskInput, prompt};
 use crate::context::{
-    Hypothesis, MachineFailure, NotesWriter, SnapshotKind, StuckReport, Summary, WrittenReport,
+    Hypothesis, MachineFailure, NotesWriter, SnapshotKind, StuckReport, Summary, VerifiedRun,
+    WrittenReport,
 };
 use crate::gate_inputs::{FileChange, GateInput, Steps, gate_inputs_changed, touches_tests};
 use act_audit::{Decision, Entry, Event, Head};
@@ -94,7 +94,7 @@ impl Session<'_> {
             test_files: self.test_files(),
             had_tests: self.has_tests != Some(false),
             run_id: run_id.clone(),
-            attempts: self.verified.last().map_or(0, |run| run.attempt),
+            attempts: self.plans.runs().last().map_or(0, |run| run.attempt),
             files_changed: self.changed_files(),
             gate_inputs_changed: gate_inputs
                 .iter()
@@ -253,7 +253,7 @@ impl Session<'_> {
                 let items = if model_answers { self.hypotheses().await } else { None };
                 match items {
                     Some(items) => (items, false),
-                    None => (derived(self.plans.attempts()), true),
+                    None => (derived(&self.failed_runs()), true),
                 }
             }
             _ => (vec![], false),
@@ -288,8 +288,8 @@ impl Session<'_> {
     async fn hypotheses(&self) -> Option<Vec<Hypothesis>> {
         let offered = [tools::hypotheses_tool()];
         let mut conversation = self.editor.model.open("editor", prompt::HYPOTHESES, &offered);
-        let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
-        conversation.say(&prompt::hard_stop(&self.editor.input, self.plans.attempts(), tail(log)));
+        let failed = self.failed_runs();
+        conversation.say(&prompt::hard_stop(&self.editor.input, &failed));
         for _ in 0..2 {
             let turn = self.turn(conversation.as_mut()).await.ok()?;
             let mut items = vec![];
@@ -300,7 +300,7 @@ impl Session<'_> {
                     Err(why) => wrong = why,
                 }
             }
-            let items = usable(items, self.plans.attempts());
+            let items = usable(items, &failed);
             if items.len() >= NEEDED {
                 return Some(items);
             }
@@ -321,6 +321,10 @@ impl Session<'_> {
         None
     }
 
+    fn failed_runs(&self) -> Vec<VerifiedRun> {
+        self.plans.attempts().cloned().collect()
+    }
+
     fn report(&self, ended: TaskResult, theories: Vec<Hypothesis>, derived: bool) -> TaskResult {
         let editor = self.editor;
         let gate_inputs_changed = named(&self.gate_inputs());
@@ -329,7 +333,7 @@ impl Session<'_> {
             hypotheses_derived: derived,
             steps: editor.gate.pipeline.steps.iter().map(|step| step.name.clone()).collect(),
             strategies: self.strategies.so_far(&self.changes()),
-            runs: self.verified.clone(),
+            runs: self.plans.runs().to_vec(),
             files_modified: self.changed_files(),
             gate_inputs_changed: gate_inputs_changed.clone(),
             edits_refused: self.refusals(),
@@ -505,11 +509,12 @@ pub(super) fn budget_spent() -> TaskResult {
 const NEEDED: usize = 3;
 
 /// Returns the hypotheses that name a run of this task and evidence in it. A reader cannot check the others.
-pub(super) fn usable(items: Vec<Hypothesis>, attempts: &[Attempt]) -> Vec<Hypothesis> {
+pub(super) fn usable(items: Vec<Hypothesis>, attempts: &[VerifiedRun]) -> Vec<Hypothesis> {
     let mut usable: Vec<Hypothesis> = vec![];
     for item in items {
         let cited = attempts.iter().any(|attempt| {
-            attempt.run_id == item.run_id && is_evidence(&item.evidence, attempt.step.as_deref())
+            attempt.run_id.as_ref() == Some(&item.run_id)
+                && is_evidence(&item.evidence, attempt.failing_step.as_deref())
         });
         let said = !item.text.trim().is_empty();
         let new = usable.iter().all(|known| known.text.trim() != item.text.trim());
@@ -533,18 +538,18 @@ fn is_evidence(text: &str, step: Option<&str>) -> bool {
 
 /// Derives hypotheses from the attempts when the model gives none: one for each way in which they failed, then general ones
 /// until there are enough.
-pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
+pub(super) fn derived(attempts: &[VerifiedRun]) -> Vec<Hypothesis> {
     let mut items: Vec<Hypothesis> = vec![];
-    let mut kinds: Vec<(&Option<String>, &str)> = vec![];
+    let mut kinds: Vec<(&Option<String>, String)> = vec![];
     for attempt in attempts {
-        let kind = (&attempt.step, attempt.first_failing_line.as_str());
+        let kind = (&attempt.failing_step, attempt.first_failing_line());
         if kinds.contains(&kind) {
             continue;
         }
         kinds.push(kind);
         items.push(Hypothesis {
             text: theory(attempt),
-            run_id: attempt.run_id.clone(),
+            run_id: attempt.run_id.clone().unwrap_or_default(),
             evidence: evidence(attempt),
         });
     }
@@ -563,24 +568,24 @@ pub(super) fn derived(attempts: &[Attempt]) -> Vec<Hypothesis> {
         }
         items.push(Hypothesis {
             text: text.to_owned(),
-            run_id: attempt.run_id.clone(),
+            run_id: attempt.run_id.clone().unwrap_or_default(),
             evidence: evidence(attempt),
         });
     }
     items
 }
 
-fn theory(attempt: &Attempt) -> String {
-    let step = attempt.step.as_deref().unwrap_or("-");
-    match attempt.first_failing_line.trim() {
+fn theory(attempt: &VerifiedRun) -> String {
+    let step = attempt.failing_step.as_deref().unwrap_or("-");
+    match attempt.first_failing_line().trim() {
         "" => format!("Step {step} fails and says nothing: what it runs ends early, or is quiet."),
         line => format!("Step {step} fails for what its output says first: {line}"),
     }
 }
 
-fn evidence(attempt: &Attempt) -> String {
-    let step = attempt.step.as_deref().unwrap_or("-");
-    match attempt.first_failing_line.trim() {
+fn evidence(attempt: &VerifiedRun) -> String {
+    let step = attempt.failing_step.as_deref().unwrap_or("-");
+    match attempt.first_failing_line().trim() {
         "" => format!("step {step}, which printed nothing"),
         line => format!("step {step}: {line}"),
     }
@@ -760,19 +765,12 @@ mod tests {
 
     mod hypotheses {
         use super::super::*;
-        fn attempts(lines: &[&str]) -> Vec<Attempt> {
+        fn attempts(lines: &[&str]) -> Vec<VerifiedRun> {
+            let lines = lines.iter().zip(0..);
             lines
-                .iter()
-                .enumerate()
-                .map(|(index, line)| Attempt {
-                    number: index as u32 + 1,
-                    run_id: format!("run_20260101_000000_aaaaa{index}"),
-                    strategy: 1,
-                    step: Some("test".into()),
-                    exit_code: Some(1),
-                    reason: "step_failed",
-                    first_failing_line: (*line).to_owned(),
-                    failing_lines: vec![],
+                .map(|(line, index)| VerifiedRun {
+                    run_id: Some(format!("run_20260101_000000_aaaaa{index}")),
+                    ..VerifiedRun::failed(index + 1, "test", line)
                 })
                 .collect()
         }

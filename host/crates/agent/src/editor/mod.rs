@@ -43,8 +43,8 @@ use self::plan::{Changes, History, Plans, Strategies};
 use self::review::Review;
 use self::scouts::Decisions;
 use self::tools::{Account, DoneOutcome, Request, ToolOutput, Tools};
-use self::verify::{Baseline, DebugLoop};
-use crate::context::{NotesWriter, ScoutPayload, SnapshotKind, VerifiedRun};
+use self::verify::{Baseline, DebugLoop, TreeAt};
+use crate::context::{NotesWriter, ScoutPayload, SnapshotKind};
 use crate::instructions::{Found, Instructions};
 use crate::scout::{ReportCheck, Scout};
 use act_audit::{Audit, Entry, Event};
@@ -55,6 +55,7 @@ use act_model::{
     Ask, Conversation, Model, ModelError, ModelErrorKind, Stop, TokenLedger, TokioTimer, ToolCall,
     ToolResult, Turn, with_attempts,
 };
+use act_reports::failures::Log;
 use act_workspace::{ChangedFile, RepoView, RepoWriter};
 
 /// The task as the user gave it.
@@ -98,12 +99,16 @@ pub trait Workplace: Send + Sync {
     /// Returns the real path and the text of a file that a step's command names.
     fn read_script(&self, path: &str) -> Option<(String, String)>;
 
-    /// Returns the log of a run of this task, or of one step of it.
+    /// Reads the log of a run of this task, or of one step of it, from a line on, counted from 1. Paths in it are relative
+    /// to the repository.
     ///
     /// # Errors
     ///
     /// The log does not exist or cannot be read.
-    fn read_log(&self, run_id: &str, step: Option<&str>) -> io::Result<String>;
+    fn log(&self, run_id: &str, step: Option<&str>, from: usize) -> io::Result<Log>;
+
+    /// Returns the paths of the files of the repository, in which places of a log are looked up.
+    fn paths(&self) -> Vec<String>;
 }
 
 /// Everything that one task works with. Tests replace each part by a fake.
@@ -193,19 +198,28 @@ pub struct Session<'a> {
     reports: Vec<ScoutPayload>,
     /// The repository's own instructions that the model got.
     instructions: Instructions,
+    /// The last run before each report, by the name of the Scout.
+    asked_after: BTreeMap<String, String>,
     decisions: Decisions,
     /// The run before the first edit, if there was one.
     baseline: Option<Baseline>,
-    /// Every verification, as snapshots show it.
-    verified: Vec<VerifiedRun>,
+    /// The result of each verification in the order of the plans' runs, with the answer to the model.
+    results: Vec<(Verification, Answer)>,
+    /// The changed files as they were at the last verification, and at the last green one.
+    at_last_run: TreeAt,
+    at_last_green: TreeAt,
+    /// The end of the log of the last run that failed, for a Scout.
+    end_of_log: String,
     /// Which Scouts were asked for each plan, for the snapshots.
     asked: Vec<String>,
     /// The number and the attempt of a REPLAN that waits for a new plan.
     replanning: Option<(u32, u32)>,
     /// Fingerprint of the tree that the last verification judged.
     verified_tree: String,
-    /// The strategy in force was verified.
-    verified_in_strategy: bool,
+    /// The number of failures at the last REPLAN.
+    failing_at_replan: Option<usize>,
+    /// Fewer tests fail than at the REPLAN before, so that a strategy may be refined.
+    refining: bool,
     /// The last verification.
     last: Option<Verification>,
     /// True when the repository had tests when the task began; `None` before the first plan.
@@ -238,13 +252,18 @@ impl<'a> Session<'a> {
             history: History::default(),
             reports: vec![],
             instructions: Instructions::of(editor.agents_md.then(|| editor.view.clone())),
+            asked_after: BTreeMap::new(),
             decisions: Decisions::default(),
             baseline: None,
-            verified: vec![],
+            results: vec![],
+            at_last_run: TreeAt::default(),
+            at_last_green: TreeAt::default(),
+            end_of_log: String::new(),
             asked: vec![],
             replanning: None,
             verified_tree: String::new(),
-            verified_in_strategy: false,
+            failing_at_replan: None,
+            refining: false,
             last: None,
             has_tests: None,
             snapshot_due: None,
@@ -330,7 +349,7 @@ impl<'a> Session<'a> {
                 ToolOutput::End(next) => return Ok(next),
                 ToolOutput::Answer(answer) => answer,
             };
-            if self.verified.len() > before.verifications {
+            if self.plans.runs().len() > before.verifications {
                 pace = Pace::default();
             } else if pace.silent >= SILENT_TURNS || pace.turns >= 2 * TURNS_PER_ATTEMPT {
                 // The host refused to verify, and would refuse again and again.
@@ -485,6 +504,7 @@ impl<'a> Session<'a> {
         match request {
             Request::Plan(plan) => self.adopt(plan).await.map(ToolOutput::Answer),
             Request::AskScout(ask) => self.ask_scout(ask).await.map(ToolOutput::Answer),
+            Request::ReadLog(wanted) => Ok(self.read_log(wanted).await.into()),
             Request::Verify => self.verify().await,
             Request::Done(account) => self.done(account).await,
         }
@@ -519,7 +539,7 @@ impl<'a> Session<'a> {
     /// The parts of the task that show whether a turn achieved anything.
     fn progress(&self) -> Progress {
         let changed = self.editor.writer.changed();
-        Progress { phase: self.phase, verifications: self.verified.len(), changed }
+        Progress { phase: self.phase, verifications: self.plans.runs().len(), changed }
     }
 
     fn changes(&self) -> Changes {

@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::prompt::{self, ResumeContext};
 use super::scouts::{Decision, requery};
 use super::tools::Answer;
-use super::verify::{Attempt, REPLAN_AFTER, tail};
+use super::verify::{REPLAN_AFTER, last_failure};
 use super::{AfterConversation, OrEnd, Phase, Session, TaskResult};
-use crate::context::{EditorState, Replan, Snapshot, SnapshotKind, Strategy};
+use crate::context::{EditorState, Replan, Snapshot, SnapshotKind, Strategy, VerifiedRun};
 use crate::scout::Question;
 use act_core::event::{EventKind, Milestone};
 use act_core::reason;
+use act_core::verification::Status;
 
 /// A plan of the model, as `plan` takes it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -25,6 +26,9 @@ pub struct Plan {
     #[serde(default)]
     pub(super) non_goals: Vec<String>,
     pub(super) strategy: String,
+    /// What earlier attempts have shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) learned: Option<String>,
     /// What the model takes for granted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) assumptions: Vec<String>,
@@ -55,6 +59,9 @@ pub(super) struct PlanGoals {
     pub assumptions: Vec<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub dropped: Vec<Dropped>,
+    /// What the plans say that attempts have shown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub learned: Vec<String>,
 }
 
 /// Goals that the plans of one task may have, in all their lists together: far more than a person checks. They are part of
@@ -73,6 +80,12 @@ impl PlanGoals {
             self.dropped.retain(|dropped| !new.iter().any(|item| same(item, &dropped.criterion)));
             let fresh: Vec<_> = new.iter().filter(|item| !all.contains(item)).cloned().collect();
             all.extend(fresh);
+        }
+        let learned = plan.learned.as_deref().map(str::trim).filter(|text| !text.is_empty());
+        if let Some(learned) =
+            learned.filter(|text| !self.learned.iter().any(|known| known == text))
+        {
+            self.learned.push(learned.to_owned());
         }
         for dropped in &plan.drop {
             for all in [
@@ -93,7 +106,7 @@ impl PlanGoals {
         let lists = [&self.criteria, &self.acceptance, &self.non_goals, &self.assumptions];
         let new = [&plan.criteria, &plan.acceptance, &plan.non_goals, &plan.assumptions];
         let count = lists.iter().chain(&new).map(|list| list.len()).sum::<usize>();
-        if count + self.dropped.len() + plan.drop.len() > MOST_GOALS {
+        if count + self.dropped.len() + self.learned.len() + plan.drop.len() > MOST_GOALS {
             return Some(format!("the plans have more than {MOST_GOALS} criteria and other items"));
         }
         plan.drop.iter().find_map(|Dropped { criterion, reason }| {
@@ -136,22 +149,33 @@ impl Session<'_> {
         self.phase = Phase::Planning;
         self.replanning = Some((number, attempt));
         self.history.restart();
-        self.verified_in_strategy = false;
         self.criteria_shown = false;
         self.review.restart();
-        self.message_with_facts(self.plans.failed(), prompt::REPLANNING)
+        let failing = self.plans.attempts().last().map_or(0, |run| run.failures.count());
+        let earlier = match self.failing_at_replan.replace(failing) {
+            Some(earlier) => Some((earlier, "at the last REPLAN")),
+            None => {
+                let first = self.plans.attempts().next().map(|run| run.failures.count());
+                first.map(|first| (first, "at first"))
+            }
+        };
+        let fewer = earlier.filter(|(earlier, _)| failing > 0 && failing < *earlier);
+        self.refining = fewer.is_some();
+        let fewer = fewer.map(|(earlier, when)| (failing, earlier, when));
+        self.message_with_facts(self.plans.ended(), &prompt::replanning(fewer))
     }
 
     /// The first message of another conversation, with the facts of this task.
-    pub(super) fn message_with_facts(&self, tried: &[FailedStrategy], instruction: &str) -> String {
-        let log = self.last.as_ref().and_then(|last| last.tail.as_deref()).unwrap_or_default();
+    pub(super) fn message_with_facts(&self, tried: &[TriedPlan], instruction: &str) -> String {
+        let runs = self.plans.runs();
         let context = ResumeContext {
             goals: self.plans.goals(),
             reports: &self.reports,
+            asked_after: &self.asked_after,
             decisions: &self.decisions.lines(),
             tried,
             changed: &self.whole_difference(),
-            tail: tail(log),
+            failure: &runs.last().map(last_failure).unwrap_or_default(),
         };
         prompt::resuming(&self.briefing(), &context, instruction)
     }
@@ -163,7 +187,8 @@ impl Session<'_> {
             return Err(full.into());
         }
         let message = full.summary.as_deref().unwrap_or_default();
-        if self.verifications_at_restart.replace(self.verified.len()) == Some(self.verified.len()) {
+        let runs = self.plans.runs().len();
+        if self.verifications_at_restart.replace(runs) == Some(runs) {
             let why = format!("{message}; a fresh conversation became too long as well");
             return Err(TaskResult { summary: Some(why), ..full }.into());
         }
@@ -190,6 +215,8 @@ impl Session<'_> {
         let first = self.strategies.all().is_empty();
         let goes_on = self.replanning.is_none() && self.plans.goes_on_with(&plan.strategy);
         let repeat = match self.replanning {
+            // Fewer tests fail than before, so the strategy was not wrong as a whole.
+            Some(_) if self.refining && plan.says_what_was_wrong() => Repeat::No,
             Some(_) => self.history.judge_strategy(&plan.strategy),
             None if !goes_on && self.plans.gave_up(&plan.strategy) => {
                 self.history.judge_strategy(&plan.strategy)
@@ -271,9 +298,7 @@ impl Session<'_> {
         if self.replanning.is_none() {
             return vec![];
         }
-        let attempts = self.plans.attempts();
-        let from = attempts.len().saturating_sub(REPLAN_AFTER as usize);
-        let again = requery(attempts.get(from..).unwrap_or_default());
+        let again = requery(self.plans.attempts().rev().take(REPLAN_AFTER as usize));
         again.into_iter().map(str::to_owned).collect()
     }
 
@@ -302,7 +327,7 @@ impl Session<'_> {
         let state = EditorState {
             hypothesis: self.strategies.in_force().to_owned(),
             files_modified: self.changed_files(),
-            verify_attempts: self.verified.clone(),
+            verify_attempts: self.plans.runs().to_vec(),
             decisions,
         };
         let snapshot = Snapshot {
@@ -326,25 +351,32 @@ impl Session<'_> {
     }
 }
 
-/// A plan with its attempts that failed, for the conversation after a REPLAN.
-#[derive(Debug, Clone)]
-pub(super) struct FailedStrategy {
-    pub plan: Plan,
-    pub attempts: Vec<Attempt>,
+impl Plan {
+    /// Returns whether the plan says what an earlier one got wrong: at least three words.
+    fn says_what_was_wrong(&self) -> bool {
+        self.learned.as_deref().is_some_and(|text| text.split_whitespace().count() >= 3)
+    }
 }
 
-/// The plans of a task, with the attempts that failed under each.
+/// A plan with the runs under it, for the conversation after a REPLAN.
+#[derive(Debug, Clone)]
+pub(super) struct TriedPlan {
+    pub plan: Plan,
+    pub runs: Vec<VerifiedRun>,
+}
+
+/// The plans of a task, with the runs under each.
 #[derive(Debug, Default)]
 pub(super) struct Plans {
     in_force: Option<Plan>,
     goals: PlanGoals,
-    /// In the order of time.
-    failed: Vec<FailedStrategy>,
-    /// Every attempt of the task that failed.
-    attempts: Vec<Attempt>,
-    /// The number of attempts before the plan in force.
+    /// The plans before the one in force, in the order of time.
+    ended: Vec<TriedPlan>,
+    /// Every verification of the task, green ones too.
+    runs: Vec<VerifiedRun>,
+    /// The number of runs before the plan in force.
     earlier: usize,
-    /// The number of failed strategies before the last REPLAN.
+    /// The number of ended plans before the last REPLAN.
     given_up: usize,
 }
 
@@ -358,8 +390,13 @@ impl Plans {
         &self.goals
     }
 
-    pub(super) fn attempts(&self) -> &[Attempt] {
-        &self.attempts
+    pub(super) fn runs(&self) -> &[VerifiedRun] {
+        &self.runs
+    }
+
+    /// The runs that failed.
+    pub(super) fn attempts(&self) -> impl DoubleEndedIterator<Item = &VerifiedRun> + Clone {
+        self.runs.iter().filter(|run| run.status == Status::Fail)
     }
 
     /// Restores the plan of a proposal with the goals of its task.
@@ -376,20 +413,20 @@ impl Plans {
     /// Returns whether a REPLAN gave this strategy up.
     fn gave_up(&self, strategy: &str) -> bool {
         let words = key_words(strategy);
-        let given_up = self.failed.iter().take(self.given_up);
+        let given_up = self.ended.iter().take(self.given_up);
         given_up.map(|one| key_words(&one.plan.strategy)).any(|known| similar(&known, &words))
     }
 
-    /// Takes the goals of a plan whose strategy is the one in force. The attempts under it stay its attempts.
+    /// Takes the goals of a plan whose strategy is the one in force. The runs under it stay its runs.
     fn revise(&mut self, plan: &Plan) {
         self.goals.add(plan);
     }
 
-    /// Takes a plan. A replaced plan becomes a failed one if an attempt failed under it.
+    /// Takes a plan. A replaced plan is listed with the runs under it, if there were any.
     pub(super) fn adopt(&mut self, plan: Plan) {
         self.goals.add(&plan);
         if let Some(replaced) = self.in_force.replace(plan)
-            && self.earlier < self.attempts.len()
+            && self.earlier < self.runs.len()
         {
             self.close(replaced);
         }
@@ -400,50 +437,48 @@ impl Plans {
         if let Some(plan) = self.in_force.take() {
             self.close(plan);
         }
-        self.given_up = self.failed.len();
+        self.given_up = self.ended.len();
     }
 
-    pub(super) fn fail(&mut self, attempt: Attempt) {
-        self.attempts.push(attempt);
+    pub(super) fn add_run(&mut self, run: VerifiedRun) {
+        self.runs.push(run);
     }
 
-    pub(super) fn failed(&self) -> &[FailedStrategy] {
-        &self.failed
+    pub(super) fn ended(&self) -> &[TriedPlan] {
+        &self.ended
     }
 
-    /// All plans, the one in force with the attempts that failed so far.
-    pub(super) fn so_far(&self) -> Vec<FailedStrategy> {
-        let in_force = self.in_force.clone().map(|plan| self.with_attempts(plan));
-        self.failed.iter().cloned().chain(in_force).collect()
+    /// All plans, the one in force with its runs so far.
+    pub(super) fn so_far(&self) -> Vec<TriedPlan> {
+        let in_force = self.in_force.clone().map(|plan| self.with_runs(plan));
+        self.ended.iter().cloned().chain(in_force).collect()
     }
 
     fn close(&mut self, plan: Plan) {
-        let failed = self.with_attempts(plan);
-        self.earlier = self.attempts.len();
-        self.failed.push(failed);
+        let tried = self.with_runs(plan);
+        self.earlier = self.runs.len();
+        self.ended.push(tried);
     }
 
-    fn with_attempts(&self, plan: Plan) -> FailedStrategy {
-        let attempts = self.attempts.get(self.earlier..).unwrap_or_default().to_vec();
-        FailedStrategy { plan, attempts }
+    fn with_runs(&self, plan: Plan) -> TriedPlan {
+        let runs = self.runs.get(self.earlier..).unwrap_or_default().to_vec();
+        TriedPlan { plan, runs }
     }
 }
 
-/// Refusals after a REPLAN before a repeated strategy or tree is accepted and marked. A model that insists would otherwise
+/// Refusals after a REPLAN before a repeated strategy is accepted and marked. A model that insists would otherwise
 /// never get on.
 const REFUSALS: u32 = 2;
 
-/// The words of every strategy and the fingerprint of every tree that failed.
+/// The words of every strategy.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History {
     strategies: Vec<BTreeSet<String>>,
-    trees: Vec<String>,
     /// Refusals since the last REPLAN.
-    refused_strategies: u32,
-    refused_trees: u32,
+    refused: u32,
 }
 
-/// The decision about a strategy or a tree that may have been tried before.
+/// The decision about a strategy that may have been tried before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Repeat {
     No,
@@ -485,32 +520,17 @@ impl History {
 
     /// Resets the refusals, at a REPLAN.
     pub(super) fn restart(&mut self) {
-        (self.refused_strategies, self.refused_trees) = (0, 0);
+        self.refused = 0;
     }
 
     pub(super) fn judge_strategy(&mut self, strategy: &str) -> Repeat {
         let known = self.knows_strategy(strategy);
-        repeat(known, &mut self.refused_strategies)
-    }
-
-    pub(super) fn judge_tree(&mut self, fingerprint: &str) -> Repeat {
-        let known = self.knows_tree(fingerprint);
-        repeat(known, &mut self.refused_trees)
+        repeat(known, &mut self.refused)
     }
 
     fn knows_strategy(&self, strategy: &str) -> bool {
         let key_words = key_words(strategy);
         self.strategies.iter().any(|known| similar(known, &key_words))
-    }
-
-    pub(super) fn add_tree(&mut self, fingerprint: &str) {
-        if !self.knows_tree(fingerprint) {
-            self.trees.push(fingerprint.to_owned());
-        }
-    }
-
-    fn knows_tree(&self, fingerprint: &str) -> bool {
-        self.trees.iter().any(|known| known == fingerprint)
     }
 }
 
@@ -550,12 +570,6 @@ impl Strategies {
     /// The text of the strategy in force; empty before the first.
     pub(super) fn in_force(&self) -> &str {
         self.all.last().map_or("", |last| &last.text)
-    }
-
-    pub(super) fn mark_in_force(&mut self, with: &str) {
-        if let Some(last) = self.all.last_mut() {
-            last.text.push_str(with);
-        }
     }
 
     /// All strategies, the one in force with the files that it has changed so far.
@@ -646,22 +660,12 @@ mod tests {
             Plan { criteria: vec![criterion.into()], strategy: strategy.into(), ..Plan::default() }
         }
 
-        fn attempt(number: u32) -> Attempt {
-            Attempt {
-                number,
-                run_id: String::new(),
-                strategy: 1,
-                step: None,
-                exit_code: None,
-                reason: "step_failed",
-                first_failing_line: String::new(),
-                failing_lines: vec![],
-            }
+        fn attempt(number: u32) -> VerifiedRun {
+            VerifiedRun::failed(number, "test", "no")
         }
 
-        fn told(of: &[FailedStrategy]) -> Vec<(&str, Vec<u32>)> {
-            let numbers =
-                |one: &FailedStrategy| one.attempts.iter().map(|one| one.number).collect();
+        fn told(of: &[TriedPlan]) -> Vec<(&str, Vec<u32>)> {
+            let numbers = |one: &TriedPlan| one.runs.iter().map(|run| run.attempt).collect();
             of.iter().map(|one| (one.plan.strategy.as_str(), numbers(one))).collect()
         }
 
@@ -671,10 +675,10 @@ mod tests {
             let mut plans = Plans::default();
             plans.adopt(plan("never tried", "a"));
             plans.adopt(plan("one", "b"));
-            plans.fail(attempt(1));
+            plans.add_run(attempt(1));
             plans.adopt(plan("changed in the middle", "a"));
-            plans.fail(attempt(2));
-            plans.fail(attempt(3));
+            plans.add_run(attempt(2));
+            plans.add_run(attempt(3));
             assert_eq!(
                 told(&plans.so_far()),
                 [("one", vec![1]), ("changed in the middle", vec![2, 3])]
@@ -685,9 +689,9 @@ mod tests {
             assert!(plans.in_force().is_none());
             plans.adopt(plan("two", "c"));
             let tried = [("one", vec![1]), ("changed in the middle", vec![2, 3])];
-            assert_eq!(told(plans.failed()), tried);
+            assert_eq!(told(plans.ended()), tried);
             assert_eq!(told(&plans.so_far())[2], ("two", vec![]));
-            assert_eq!(plans.attempts().len(), 3);
+            assert_eq!(plans.attempts().count(), 3);
             assert_eq!(plans.goals().criteria, ["a", "b", "c"]);
         }
 
@@ -696,11 +700,11 @@ mod tests {
         fn a_revision_of_the_goals_keeps_strategy_and_attempts() {
             let mut plans = Plans::default();
             plans.adopt(plan("flip the sign in add", "a"));
-            plans.fail(attempt(1));
+            plans.add_run(attempt(1));
             assert!(plans.goes_on_with("Flip the sign in `add`."));
             assert!(!plans.goes_on_with("flip the sign in add and sub"));
             plans.revise(&plan("Flip the sign in `add`.", "b"));
-            plans.fail(attempt(2));
+            plans.add_run(attempt(2));
             assert_eq!(told(&plans.so_far()), [("flip the sign in add", vec![1, 2])]);
             assert_eq!(plans.goals().criteria, ["a", "b"]);
         }
@@ -763,14 +767,6 @@ mod tests {
                 assert_eq!(history.judge_strategy("Fix the test"), Repeat::No);
                 history.restart();
             }
-        }
-
-        #[test]
-        fn a_tree_that_failed_is_known_again() {
-            let mut history = History::default();
-            history.add_tree("aa");
-            assert!(history.knows_tree("aa"));
-            assert!(!history.knows_tree("bb"));
         }
     }
 }

@@ -8,9 +8,8 @@ use serde_json::{Map, Value};
 
 use super::finish::budget_spent;
 use super::tools::{Answer, AskScout};
-use super::verify::{Attempt, tail};
 use super::{OrEnd, Session, TaskResult, prompt};
-use crate::context::{ScoutPayload, SnapshotKind};
+use crate::context::{ScoutPayload, SnapshotKind, VerifiedRun};
 use crate::scout::Question;
 use crate::scout::report_a::{Level, ReportA, SafeSlice};
 use crate::scout::report_b::{Framework, ReportB, System};
@@ -34,14 +33,14 @@ impl Session<'_> {
     /// The question for a Scout: the model's words or the task itself, with the log of the last failure.
     pub(super) fn question(&self, text: Option<&String>) -> Question {
         let mut context = vec![];
-        if let Some(last) = self.last.as_ref().filter(|last| last.failed()) {
-            let log = last.tail.as_deref().unwrap_or_default();
-            context.push(("tail_log".to_owned(), tail(log).to_owned()));
+        if self.last.as_ref().is_some_and(|last| last.failed()) {
+            context.push(("tail_log".to_owned(), self.end_of_log.clone()));
             if let Some(step) =
-                self.plans.attempts().last().and_then(|attempt| attempt.step.clone())
+                self.plans.attempts().last().and_then(|run| run.failing_step.clone())
             {
                 context.push(("failing_step".to_owned(), step));
             }
+            context.push(("changes".to_owned(), self.changes_since_green()));
         }
         if let Some(package) = &self.editor.input.package {
             context.push(("package".to_owned(), package.clone()));
@@ -92,7 +91,12 @@ impl Session<'_> {
             }
         }
         let answer = reports.iter().map(quoted).collect();
+        let last_run = self.plans.runs().last().and_then(|run| run.run_id.clone());
         for report in reports {
+            match &last_run {
+                Some(run) => self.asked_after.insert(report.scout.clone(), run.clone()),
+                None => self.asked_after.remove(&report.scout),
+            };
             match self.reports.iter_mut().find(|known| known.scout == report.scout) {
                 Some(known) => *known = report,
                 None => self.reports.push(report),
@@ -400,16 +404,18 @@ const BUILD: [&str; 8] = [
 ];
 
 /// The Scouts to ask again after these failures; none for plain errors of logic.
-pub(super) fn requery(failures: &[Attempt]) -> Vec<&'static str> {
+pub(super) fn requery<'a>(
+    failures: impl Iterator<Item = &'a VerifiedRun> + Clone,
+) -> Vec<&'static str> {
     let says = |signs: &[&str]| {
-        failures.iter().any(|failure| {
-            let line = failure.first_failing_line.to_lowercase();
+        failures.clone().any(|failure| {
+            let line = failure.first_failing_line().to_lowercase();
             signs.iter().any(|sign| line.contains(sign))
         })
     };
-    let environment = failures
-        .iter()
-        .any(|failure| failure.reason == "timeout" || matches!(failure.exit_code, Some(126 | 127)));
+    let environment = failures.clone().any(|failure| {
+        failure.reason.as_deref() == Some("timeout") || matches!(failure.exit_code, Some(126 | 127))
+    });
     let mut names = vec![];
     if says(&CODE) {
         names.push("scout-a");
@@ -618,16 +624,11 @@ mod tests {
 
     mod requery_rules {
         use super::super::*;
-        fn failure(line: &str, exit_code: i64, reason: &'static str) -> Attempt {
-            Attempt {
-                number: 1,
-                run_id: "run_20260101_000000_aaaaaa".into(),
-                strategy: 1,
-                step: Some("test".into()),
+        fn failure(line: &str, exit_code: i64, reason: &str) -> VerifiedRun {
+            VerifiedRun {
                 exit_code: Some(exit_code),
-                reason,
-                first_failing_line: line.into(),
-                failing_lines: vec![],
+                reason: Some(reason.to_owned()),
+                ..VerifiedRun::failed(1, "test", line)
             }
         }
 
@@ -636,11 +637,11 @@ mod tests {
             let logic = failure("FAIL: expected 5, got -1", 1, "step_failed");
             let missing = failure("ImportError: cannot import name 'x'", 1, "step_failed");
             let tool = failure("sh: pytest: not found", 127, "step_failed");
-            assert!(requery(std::slice::from_ref(&logic)).is_empty());
-            assert_eq!(requery(&[logic.clone(), missing.clone()]), ["scout-a"]);
-            assert_eq!(requery(&[logic.clone(), tool]), ["scout-b"]);
+            assert!(requery([&logic].into_iter()).is_empty());
+            assert_eq!(requery([&logic, &missing].into_iter()), ["scout-a"]);
+            assert_eq!(requery([&logic, &tool].into_iter()), ["scout-b"]);
             assert_eq!(
-                requery(&[logic, failure("", 137, "timeout"), missing]),
+                requery([&logic, &failure("", 137, "timeout"), &missing].into_iter()),
                 ["scout-a", "scout-b"]
             );
         }

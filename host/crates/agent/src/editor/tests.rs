@@ -157,17 +157,18 @@ fn nothing_to_do_is_proven_by_a_run_of_its_own() {
     assert!(told.read("agent/context_002.md").contains("- milestone: success\n"));
 }
 
-/// EDITOR-61: a run that is red is an attempt, by which the debug loop counts.
+/// EDITOR-61, EDITOR-56: a run that is red is an attempt; the same claim about the same tree needs no second one.
 #[test]
 fn nothing_to_do_on_a_red_tree_is_a_failed_attempt() {
-    let claims = [(); 3].map(|()| done_as("nothing_to_do"));
-    let turns = [plan("look")].into_iter().chain(claims).chain([plan("write it after all")]);
+    let claims = [(); 2].map(|()| done_as("nothing_to_do"));
+    let turns = [plan("look")].into_iter().chain(claims);
     let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
-    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 4));
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
     assert_eq!(told.reasons(), ["step_failed", "step_failed"]);
-    assert!(told.answers()[1].ends_with("nothing_to_do needs a green run of this tree."));
-    assert_eq!(told.conversations.len(), 2, "the third one is a REPLAN");
-    assert!(told.read("agent/summary.md").contains("at attempt 4"));
+    let answers = told.answers();
+    assert!(answers[1].ends_with("nothing_to_do needs a green run of this tree."));
+    assert!(answers[2].starts_with("step_failed: unchanged since "), "{answers:?}");
+    assert!(told.read("agent/summary.md").contains("at attempt 2"));
 }
 
 /// EDITOR-61: bytes count, not edits.
@@ -205,10 +206,8 @@ fn an_unchanged_tree_succeeds_by_nothing_to_do_alone() {
     assert_eq!((told.state(), told.runs), (("STUCK", Some("model_idle")), 1));
     assert!(told.messages().last().unwrap().contains("`nothing_to_do`"), "{:?}", told.messages());
 
-    let again = [plan("look")].into_iter().chain((0..12).flat_map(|n| {
-        let other = format!("right\n{n}\n");
-        [calls(&[write(&other), write("right\n")]), verify()]
-    }));
+    let green = (0..11).flat_map(|n| attempt(&format!("right\n{n}\n")));
+    let again = [plan("look")].into_iter().chain(green).chain(attempt("right\n"));
     let told = already_right().turns(again).run();
     assert_eq!((told.state(), told.runs), (("STUCK", Some("model_idle")), 12));
     assert!(!told.exists("agent/summary.md"));
@@ -570,41 +569,91 @@ fn read_log_gives_the_log_of_a_run_of_this_task() {
     let told = Story::new().turns(turns).run();
     assert_eq!(told.state(), ("SUCCESS", None));
     let logs: Vec<_> =
-        told.answers().into_iter().filter(|answer| answer.starts_with("log of ")).collect();
-    let expected =
-        [(1, "wrong"), (2, "right")].map(|(n, log)| format!("log of {}\n{log}\n", run_id(n)));
+        told.answers().into_iter().filter(|answer| answer.starts_with("run_")).collect();
+    let expected = [(1, "wrong"), (2, "right")]
+        .map(|(n, log)| format!("{} · step test · lines 1-1 of 1\n1| {log}", run_id(n)));
     assert_eq!(logs, expected);
     assert_eq!(told.reasons(), ["step_failed", "not_found"]);
 }
 
-/// EDITOR-27: an old strategy in other clothes is refused twice, then accepted and marked; so is a tree that failed
-/// before.
+fn wrong(count: usize) -> Vec<Turn> {
+    (0..count).flat_map(|n| attempt(&format!("wrong {n}\n"))).collect()
+}
+
+/// EDITOR-27: an old strategy in other clothes is refused twice, then accepted and marked.
 #[test]
 fn a_replan_that_changes_nothing_is_refused_twice() {
-    let turns = [plan("Write it"), calls(&[write("wrong\n")])]
+    let turns = [plan("Write it")]
         .into_iter()
-        .chain([verify(), verify(), verify()])
+        .chain(wrong(3))
         .chain([plan("write  it!"), plan("WRITE IT"), plan("write it")])
-        .chain([verify(), verify(), verify()])
         .chain([say("hm"), say("hm"), say("hm")]);
     let told = Story::new().turns(turns).run();
     assert_eq!(told.state(), ("STUCK", Some("model_idle")));
     let second = told.conversations[1].iter().filter_map(fakes::Message::reason);
-    let expected = [&["same_strategy"; 4][..], &["step_failed"]].concat();
-    assert_eq!(second.collect::<Vec<_>>(), expected);
-    assert_eq!(told.runs, 4);
+    assert_eq!(second.collect::<Vec<_>>(), ["same_strategy"; 2]);
     let report = told.read("agent/stuck_report.md");
     assert!(report.contains("repeats an earlier strategy"), "{report}");
-    assert!(report.contains("verified an unchanged tree"), "{report}");
+}
+
+/// EDITOR-56: a tree that was judged is answered with that result; neither a run nor an attempt.
+#[test]
+fn a_tree_that_was_judged_already_is_not_run_again() {
+    let turns =
+        [plan("write it")].into_iter().chain(wrong(1)).chain([verify(), verify(), verify()]);
+    let turns = turns.chain(attempt("right\n")).chain(wrong(1)).chain(attempt("right\n"));
+    let told = Story::new().turns(turns).turns([done()]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
+    let unchanged = |n| format!("unchanged since {}: this tree was judged", run_id(n));
+    let answers = told.answers();
+    let red = format!("step_failed: {}", unchanged(1));
+    assert_eq!(answers.iter().filter(|answer| answer.starts_with(&red)).count(), 4);
+    let green: Vec<_> = answers.iter().filter(|answer| answer.starts_with(&unchanged(2))).collect();
+    assert_eq!(green.len(), 1);
+    assert!(green[0].contains("\nPASS · ") && green[0].contains("call done"), "{green:?}");
+}
+
+/// EDITOR-26, EDITOR-27: a REPLAN lists every run with what changed before it; a refinement counts while fewer fail.
+#[test]
+fn a_replan_lists_every_run_and_lets_a_better_strategy_be_refined() {
+    let failing = |names: &[&str]| -> String {
+        names.iter().map(|name| format!("FAIL {name}: no\n")).collect()
+    };
+    let refined = json!({
+        "criteria": [], "acceptance": [], "strategy": "Write it",
+        "learned": "the sign was wrong, not the order",
+    });
+    let turns = [plan("write it")].into_iter().chain(attempt(&failing(&["a", "b", "c"])));
+    let turns = turns.chain(attempt("right\n")).chain(attempt(&failing(&["a", "b"])));
+    let turns = turns.chain(attempt(&failing(&["b", "c"]))).chain(attempt(&failing(&["b"])));
+    let turns = turns.chain([plan("write it"), call("plan", refined)]).chain(attempt("right\nx\n"));
+    let told = Story::new().turns(turns).turns([done()]).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    let opening = told.conversations[1].iter().find_map(|message| match message {
+        fakes::Message::User(text) => Some(text.clone()),
+        _ => None,
+    });
+    let opening = opening.unwrap();
+    let run = |n: usize| run_id(n);
+    for line in [
+        format!("- attempt 1 ({}, +3 -1): step_failed in step test: FAIL a: no", run(1)),
+        format!("- attempt 2 ({}, +1 -3): PASS", run(2)),
+        format!("- attempt 3 ({}, +0 -1): step_failed in step test: FAIL b: no", run(5)),
+        "1 of the failures are left, 3 were there at first: a refinement".to_owned(),
+    ] {
+        assert!(opening.contains(&line), "{line}: {opening}");
+    }
+    assert!(told.reasons().contains(&"same_strategy".into()), "{:?}", told.reasons());
 }
 
 /// EDITOR-62: a revision is no way around a REPLAN.
 #[test]
 fn a_revision_cannot_return_to_a_strategy_that_was_given_up() {
-    let turns = [plan("Write it"), calls(&[write("wrong\n")])]
-        .into_iter()
-        .chain([verify(), verify(), verify()])
-        .chain([plan("copy the answer"), plan("Write it!"), plan("copy the answer, and test it")]);
+    let turns = [plan("Write it")].into_iter().chain(wrong(3)).chain([
+        plan("copy the answer"),
+        plan("Write it!"),
+        plan("copy the answer, and test it"),
+    ]);
     let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
     assert_eq!(told.state(), ("SUCCESS", None));
     assert_eq!(told.reasons(), ["step_failed", "step_failed", "same_strategy"]);
@@ -687,10 +736,11 @@ fn a_model_that_refuses_is_cut_or_says_nothing_ends_the_task_with_that_reason() 
 fn questions_and_logs_are_bounded_as_everything_is() {
     let ask =
         calls(&vec![("ask_scout", json!({"scout": "scout-a", "question": "what else?"})); 10]);
-    let logs = calls(&vec![("read_log", json!({"run_id": run_id(1)})); 64]);
+    let part = json!({"run_id": run_id(1), "start": 1, "lines": 1000});
+    let logs = calls(&vec![("read_log", part); 64]);
     let long = "0123456789\n".repeat(2000);
     let turns = [plan("write it"), ask, calls(&[write(&long)]), verify(), verify()];
-    let turns = turns.into_iter().chain(vec![logs; 4]);
+    let turns = turns.into_iter().chain(vec![logs; 7]);
     let told = Story::new().turns(turns).turns(["hm", "hm", "hm"].map(say)).run();
     assert_eq!(told.state(), ("STUCK", Some("model_idle")));
     let answers = told.answers();
@@ -698,10 +748,10 @@ fn questions_and_logs_are_bounded_as_everything_is() {
         |answers: &[&str]| answers.iter().filter(|answer| answer.starts_with("budget: ")).count();
     let (questions, rest) = answers.split_at(11);
     assert_eq!(refused(questions), 2);
-    let logs: Vec<_> = rest.iter().skip(3).take(256).copied().collect();
-    let (before, after) = logs.split_at(128);
-    assert_eq!(refused(before), 0, "two of the three turns fit into 4 MiB");
-    assert!((1..128).contains(&refused(after)), "{}", refused(after));
+    let logs: Vec<_> = rest.iter().skip(3).take(448).copied().collect();
+    let (before, after) = logs.split_at(256);
+    assert_eq!(refused(before), 0, "four of the seven turns fit into 4 MiB");
+    assert!((1..192).contains(&refused(after)), "{}", refused(after));
 }
 
 /// EDITOR-7: a model that only reads for a long time meets a fact again.

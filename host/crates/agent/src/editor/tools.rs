@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use regex::{Regex, RegexBuilder};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
@@ -11,6 +12,7 @@ use super::plan::Plan;
 use super::{AfterConversation, Aim, Editor, LastCall, Phase, Place, Session, phase_refusal};
 use crate::context::Hypothesis;
 use act_model::{ToolCall, ToolSpec};
+use act_reports::failures::Log;
 
 /// A tool that the model may call.
 pub trait Tool: Send + Sync {
@@ -58,6 +60,7 @@ impl From<Result<Request, Answer>> for Called {
 pub enum Request {
     Plan(Plan),
     AskScout(AskScout),
+    ReadLog(ReadLog),
     Verify,
     Done(Account),
 }
@@ -66,7 +69,7 @@ impl Request {
     /// Returns whether the answer depends on the tree being as the model means it.
     pub(super) fn judges_the_tree(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::AskScout(_) => false,
+            Self::Plan(_) | Self::AskScout(_) | Self::ReadLog(_) => false,
             Self::Verify => true,
             Self::Done(account) => account.outcome != DoneOutcome::Impossible,
         }
@@ -193,13 +196,9 @@ fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
             },
         }),
         Arc::new(HostTool {
-            spec: spec(
-                "read_log",
-                "Log of a run or of one step.",
-                object(&["run_id"], json!({"run_id": text(), "step": text()})),
-            ),
+            spec: read_log_spec(),
             adds_material: true,
-            call: |arguments, session| read_log(arguments, session).into(),
+            call: |arguments, _| Called::from(parse(arguments).map(Request::ReadLog)),
         }),
         Arc::new(HostTool {
             spec: done_spec(),
@@ -352,6 +351,7 @@ fn plan_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
         "criteria": texts("What has to be true at the end, one sentence each that can be checked. A later plan needs only new ones."),
         "acceptance": texts("How it is shown that the criteria hold: tests, commands of the pipeline."),
         "non_goals": texts("What this task leaves as it is, beside the user's non-goals."),
+        "learned": described("After attempts that failed: what they have shown, and what was wrong with the last strategy."),
         "strategy": described("How you will do it: the cause or the design, the files, the tests. A plan that repeats it keeps it."),
         "assumptions": texts("What you take for granted because the task does not say it. The summary shows it to the user."),
         "drop": {"type": "array", "items": dropped, "description": "Criteria of earlier plans that no longer hold. The summary shows them to the user."},
@@ -387,19 +387,39 @@ fn ask_scout_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
 #[serde(deny_unknown_fields)]
 struct NoArguments {}
 
+/// A part of the log of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct ReadLog {
-    run_id: String,
+pub struct ReadLog {
+    pub(super) run_id: String,
     #[serde(default)]
-    step: Option<String>,
+    pub(super) step: Option<String>,
+    #[serde(default)]
+    pub(super) pattern: Option<String>,
+    #[serde(default)]
+    pub(super) start: Option<usize>,
+    #[serde(default)]
+    pub(super) lines: Option<usize>,
 }
 
-fn read_log(arguments: &str, session: &Session<'_>) -> Answer {
-    match parse::<ReadLog>(arguments) {
-        Ok(wanted) => session.log(&wanted.run_id, wanted.step.as_deref()),
-        Err(refusal) => refusal,
-    }
+fn read_log_spec() -> ToolSpec {
+    let number =
+        |description: &str| json!({"type": "integer", "minimum": 1, "description": description});
+    spec(
+        "read_log",
+        "Read a part of the log of a run, with its line numbers from 1: the last lines, lines from `start` on, or the \
+         lines that match `pattern`.",
+        object(
+            &["run_id"],
+            json!({
+                "run_id": described("A run of this task, as `verify` names it."),
+                "step": described("A step of the run; without it the log of all steps together."),
+                "pattern": described("A regular expression; only lines that match it are returned."),
+                "start": number("The first line to return or to search."),
+                "lines": number("How many lines to return at most: 150 unless given, at most 1000."),
+            }),
+        ),
+    )
 }
 
 /// The model's account of a task that it ends.
@@ -474,20 +494,97 @@ impl Session<'_> {
     /// Runs that the model may name: this task's, and those of the report that it began with.
     pub(super) fn known_runs(&self) -> Vec<&str> {
         let earlier = self.editor.input.stuck_report.iter().flat_map(|report| &report.run_ids);
-        let own = self.verified.iter().filter_map(|run| run.run_id.as_deref());
+        let own = self.plans.runs().iter().filter_map(|run| run.run_id.as_deref());
         let baseline = self.baseline.iter().filter_map(|baseline| baseline.run_id());
         own.chain(baseline).chain(earlier.map(String::as_str)).collect()
     }
 
-    fn log(&self, run_id: &str, step: Option<&str>) -> Answer {
-        if !self.known_runs().contains(&run_id) {
+    /// Answers `read_log`. A log may be long, so that it is read beside the loop.
+    pub(super) async fn read_log(&self, wanted: ReadLog) -> Answer {
+        if !self.known_runs().contains(&wanted.run_id.as_str()) {
             return Answer::refusal("not_found", "no run of this task has that run_id");
         }
-        match self.editor.workplace.read_log(run_id, step) {
-            Ok(log) => Answer::ok(format!("log of {run_id}\n{log}")),
+        let pattern = match wanted.pattern.as_deref().map(log_pattern).transpose() {
+            Ok(pattern) => pattern,
+            Err(error) => return Answer::refusal("bad_arguments", &format!("pattern: {error}")),
+        };
+        let workplace = Arc::clone(&self.editor.workplace);
+        let read = tokio::task::spawn_blocking(move || {
+            let log =
+                workplace.log(&wanted.run_id, wanted.step.as_deref(), wanted.start.unwrap_or(1));
+            log.map(|log| part_of_log(&log, &wanted, pattern.as_ref()))
+        });
+        match read.await.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped))) {
+            Ok(part) => Answer::ok(part),
             Err(error) => Answer::refusal("not_found", &error.to_string()),
         }
     }
+}
+
+/// Bytes of an answer of `read_log`, about 3,000 tokens.
+const PART: usize = 12 * 1024;
+/// Bytes of one line in it.
+const LOG_LINE: usize = 600;
+/// Lines of an answer unless the model asks for more or fewer, and the most that it may ask for.
+const LOG_LINES: usize = 150;
+const MOST_LOG_LINES: usize = 1000;
+
+/// Compiles a pattern of the model within bounds of memory.
+fn log_pattern(pattern: &str) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(pattern).size_limit(256 * 1024).dfa_size_limit(1024 * 1024).build()
+}
+
+/// Returns a part of a log under a line that says which. The log begins at the line that was asked for.
+fn part_of_log(log: &Log, wanted: &ReadLog, pattern: Option<&Regex>) -> String {
+    let most = wanted.lines.unwrap_or(LOG_LINES).clamp(1, MOST_LOG_LINES);
+    let readable = log.contiguous();
+    let from = match (wanted.start, pattern) {
+        // Without a place, the end.
+        (None, None) => log.len().saturating_sub(most),
+        _ => 0,
+    };
+    let until = if wanted.start.is_some() || pattern.is_some() { readable } else { log.len() };
+    let fits = |line: &str| pattern.is_none_or(|pattern| pattern.is_match(line));
+    let mut rows: Vec<String> = vec![];
+    let (mut size, mut next) = (0, None);
+    let mut shown: Option<(usize, usize)> = None;
+    for at in from..until {
+        let line = log.line(at);
+        if !fits(line) {
+            continue;
+        }
+        let cut = line.floor_char_boundary(LOG_LINE.min(line.len()));
+        let more = if cut < line.len() { "…" } else { "" };
+        let row = format!("{}| {}{more}", log.number(at), &line[..cut]);
+        size += row.len() + 1;
+        if rows.len() == most || (size > PART && !rows.is_empty()) {
+            next = Some(log.number(at));
+            break;
+        }
+        shown = Some((shown.map_or(log.number(at), |(first, _)| first), log.number(at)));
+        rows.push(row);
+    }
+    if next.is_none() && until < log.len() {
+        next = Some(log.number(until - 1) + 1);
+    }
+    let step = wanted.step.iter().map(|step| format!(" · step {step}")).collect::<String>();
+    let total = log.total();
+    let what = match (shown, pattern) {
+        (None, Some(_)) => "no line matches".to_owned(),
+        (None, None) if total == 0 => "the log is empty".to_owned(),
+        (None, None) => format!("the log has {total} lines"),
+        (Some((first, last)), Some(_)) => {
+            format!("{} matching lines between {first} and {last} of {total}", rows.len())
+        }
+        (Some((first, last)), None) => format!("lines {first}-{last} of {total}"),
+    };
+    let mut text = format!("{}{step} · {what}\n{}", wanted.run_id, rows.join("\n"));
+    if let Some(next) = next {
+        text.push_str(&format!("\n… go on with start {next}"));
+    } else if from > 0 {
+        text.push_str("\n… earlier lines: take start, or a pattern");
+    }
+    text.trim_end().to_owned()
 }
 
 #[derive(Deserialize)]
@@ -537,12 +634,43 @@ mod tests {
                 .unwrap_err(),
             parse::<AskScout>(r#"{"scout":1,"question":"x"}"#).unwrap_err(),
             parse::<ReadLog>(r#"{"run_id":"x","steps":"test"}"#).unwrap_err(),
+            parse::<ReadLog>(r#"{"run_id":"x","start":-1}"#).unwrap_err(),
             parse::<Account>("7").unwrap_err(),
         ];
         for refusal in refusals {
             assert!(refusal.is_error && refusal.text.starts_with("bad_arguments: "), "{refusal:?}");
             assert!(refusal.text.contains("line 1"), "{refusal:?}");
         }
+    }
+
+    /// EDITOR-25
+    #[test]
+    fn any_part_of_a_log_is_within_reach() {
+        let text: String = (1..=400).map(|n| format!("line {n}\n")).collect();
+        let part = |arguments: &str| {
+            let wanted: ReadLog = parse(arguments).unwrap();
+            let pattern = wanted.pattern.as_deref().map(|pattern| log_pattern(pattern).unwrap());
+            let mut reader =
+                act_reports::failures::LogReader::starting_at(wanted.start.unwrap_or(1));
+            reader.push(text.as_bytes());
+            part_of_log(&reader.finish(), &wanted, pattern.as_ref())
+        };
+        let end = part(r#"{"run_id":"r"}"#);
+        assert!(end.starts_with("r · lines 251-400 of 400\n251| line 251\n"), "{end}");
+        assert!(end.ends_with("400| line 400\n… earlier lines: take start, or a pattern"), "{end}");
+        let some = part(r#"{"run_id":"r","step":"test","start":10,"lines":2}"#);
+        assert_eq!(
+            some,
+            "r · step test · lines 10-11 of 400\n10| line 10\n11| line 11\n… go on with start 12"
+        );
+        let found = part(r#"{"run_id":"r","pattern":"9{2}$","lines":3}"#);
+        assert_eq!(
+            found,
+            "r · 3 matching lines between 99 and 299 of 400\n99| line 99\n199| line 199\n299| line 299\n… go on with start 399"
+        );
+        assert_eq!(part(r#"{"run_id":"r","pattern":"x"}"#), "r · no line matches");
+        assert_eq!(part(r#"{"run_id":"r","start":500}"#), "r · the log has 400 lines");
+        assert!(log_pattern("(").is_err() && log_pattern("\\w{500}{500}").is_err());
     }
 
     #[test]

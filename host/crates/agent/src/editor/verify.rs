@@ -1,23 +1,26 @@
-//! A verification and what follows from it: the debug loop, the failing lines of a log, and the baseline before the first
-//! edit.
+//! A verification and what follows from it: the answer to the model, the debug loop, and the baseline before the first edit.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use regex::Regex;
+use similar::{ChangeTag, TextDiff};
 
-use super::plan::Repeat;
 use super::scouts::requery;
 use super::tools::{Account, Answer, DoneOutcome, ToolOutput};
 use super::{
-    AfterConversation, Aim, OrEnd, Phase, Session, TaskResult, done_refusal, finish, prompt,
+    AfterConversation, Aim, Editor, OrEnd, Phase, Session, TaskResult, Workplace, done_refusal,
+    finish, prompt,
 };
 use crate::context::VerifiedRun;
 use act_core::event::{EventKind, Milestone};
-use act_core::verification::{FailReason, Status, Verdict, Verification};
+use act_core::verification::{FailReason, Status, Verdict, Verification, Warning};
 use act_core::{RunId, StuckReason, reason};
-use act_workspace::RootMoved;
+use act_reports::failures::{Counts, Failure, Failures, Group, Log, Passed};
+use act_reports::source;
+use act_workspace::{Content, ContentChange, RootMoved};
 
 /// Green runs in one task after which the host closes it; as many as the attempts that one task has.
 const GREEN_RUNS: usize = 12;
@@ -38,20 +41,128 @@ impl Session<'_> {
     /// Returns whether the last run was green and judged exactly the current tree.
     pub(super) async fn tree_is_green(&self) -> OrEnd<bool> {
         let Some(green) = self.last.as_ref().filter(|last| last.passed()) else { return Ok(false) };
-        let verified = green.tree_digest();
+        let current = self.tree_digest().await?;
+        Ok(green.tree_digest().is_some_and(|verified| verified == current))
+    }
+
+    /// Returns the digest of the tree as it is now.
+    async fn tree_digest(&self) -> OrEnd<String> {
         let workplace = Arc::clone(&self.editor.workplace);
         let current = tokio::task::spawn_blocking(move || workplace.tree_digest()).await;
         // The digest is read by path, and is one of the edited directory only while the path means that directory.
         if let Some(moved) = self.editor.workplace.moved() {
             return Err(repository_moved(&moved).into());
         }
-        match current.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped))) {
-            Ok(current) => Ok(verified.is_some_and(|verified| verified == current)),
-            Err(error) => {
-                let diagnosis = format!("the repository cannot be read: {error}");
-                Err(TaskResult::infra(reason::UNKNOWN, diagnosis).into())
+        current.unwrap_or_else(|stopped| Err(std::io::Error::other(stopped))).map_err(|error| {
+            let diagnosis = format!("the repository cannot be read: {error}");
+            TaskResult::infra(reason::UNKNOWN, diagnosis).into()
+        })
+    }
+
+    /// Answers for a tree that a run of the task has judged, without another run: the same tree gives the same result, and
+    /// an attempt is worth more than that.
+    async fn judged_before(&mut self) -> OrEnd<Option<Answer>> {
+        if self.results.is_empty() {
+            return Ok(None);
+        }
+        let current = self.tree_digest().await?;
+        let judged = self.results.iter().rfind(|(verification, _)| {
+            // A run on a tree that changed meanwhile has judged none.
+            let judges = !matches!(
+                verification.verdict,
+                Verdict::Fail(FailReason::TreeChanged) | Verdict::Infra(_)
+            );
+            judges && verification.tree_digest() == Some(&current)
+        });
+        let Some((verification, Answer { text, is_error })) = judged.cloned() else {
+            return Ok(None);
+        };
+        let run = verification.run_id.as_ref().map(RunId::as_str).unwrap_or_default();
+        let text = format!(
+            "unchanged since {run}: this tree was judged, so nothing ran and no attempt is counted\n{text}"
+        );
+        let text = match (is_error, verification.verdict.reason_word()) {
+            (true, Some(word)) => format!("{word}: {text}"),
+            _ => text,
+        };
+        self.verified_tree = self.fingerprint();
+        self.last = Some(verification);
+        self.phase = self.phase_of_tree();
+        Ok(Some(Answer { text, is_error }))
+    }
+
+    /// Reads what a run printed: the failures of the step that failed, or the counts of the steps that passed.
+    async fn read_run(
+        &mut self,
+        number: u32,
+        verification: &Verification,
+    ) -> (VerifiedRun, Vec<(String, Passed)>) {
+        let (added, removed) = self
+            .lines_since(&self.at_last_run)
+            .iter()
+            .fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
+        let step = verification.failing_step();
+        let mut run = VerifiedRun {
+            attempt: number,
+            strategy: self.strategies.all().len() as u32,
+            run_id: verification.run_id.as_ref().map(ToString::to_string),
+            status: verification.verdict.status(),
+            steps_run: verification.steps().len(),
+            failing_step: step.filter(|_| verification.failed()).map(|step| step.name.clone()),
+            exit_code: step.and_then(|step| step.exit_code),
+            reason: verification.verdict.reason_word().map(str::to_owned),
+            failures: Failures::default(),
+            passed: Counts::default(),
+            lines: (added, removed),
+            tree: verification.tree_digest().map(str::to_owned),
+        };
+        let (reader, verification) = (LogOf::of(self.editor, &run), verification.clone());
+        let read = tokio::task::spawn_blocking(move || reader.read(&verification)).await;
+        let Ok(read) = read else { return (run, vec![]) };
+        (run.failures, self.end_of_log) = (read.failures, read.end);
+        run.passed =
+            read.passed.iter().fold(Counts::default(), |sum, (_, step)| sum.plus(step.counts));
+        (run, read.passed)
+    }
+
+    fn tree_now(&self) -> TreeAt {
+        let writer = &self.editor.writer;
+        let changed = writer.changed().into_iter();
+        changed.map(|file| (file.path.clone(), writer.text(&file.path).now)).collect()
+    }
+
+    /// The files that differ from an earlier state of the tree, with the numbers of their lines that differ.
+    fn lines_since(&self, then: &TreeAt) -> Vec<ChangedLines> {
+        let writer = &self.editor.writer;
+        let paths = writer.changed().into_iter().map(|file| file.path).chain(then.keys().cloned());
+        let mut changed = vec![];
+        for path in paths.collect::<BTreeSet<_>>() {
+            let ContentChange { before, now } = writer.text(&path);
+            let was = then.get(&path).cloned().unwrap_or(before);
+            if was != now {
+                let (added, removed) =
+                    changed_lines(was.text().unwrap_or_default(), now.text().unwrap_or_default());
+                changed.push(ChangedLines { path, added, removed });
             }
         }
+        changed
+    }
+
+    /// The changes since the last green run, or since the start of the task, for a Scout that looks for the cause of a
+    /// failure.
+    pub(super) fn changes_since_green(&self) -> String {
+        let since = match self.plans.runs().iter().rfind(|run| run.status == Status::Pass) {
+            Some(run) => {
+                format!("since {}, which passed", run.run_id.as_deref().unwrap_or("a run"))
+            }
+            None => "since the start of the task".to_owned(),
+        };
+        let changed = self.lines_since(&self.at_last_green);
+        let mut text = format!("{since}: {} files\n", changed.len());
+        for ChangedLines { path, added, removed } in changed.iter().take(MOST_CHANGED) {
+            text.push_str(&format!("{path} +{added} -{removed}\n"));
+        }
+        text
     }
 
     /// Ends the task with the model's account, if the outcome has its proof.
@@ -122,26 +233,17 @@ impl Session<'_> {
     /// Runs the pipeline, for the model or for the host. A verification that the host starts is refused for the same reasons,
     /// so that silence bypasses none of them.
     pub(super) async fn verify(&mut self) -> OrEnd<ToolOutput> {
-        if let Some(refusal) = self.ignored_changes().or_else(|| self.pending_review()) {
+        if let Some(refusal) = self.ignored_changes() {
             return Ok(refusal.into());
         }
-        let fingerprint = self.fingerprint();
-        if !self.verified_in_strategy && self.debug_loop.replans() > 0 {
-            match self.history.judge_tree(&fingerprint) {
-                Repeat::No => {}
-                Repeat::Refused => {
-                    let message =
-                        "this tree was verified before and failed; change something first";
-                    return Ok(Answer::refusal("same_strategy", message).into());
-                }
-                Repeat::Accepted => {
-                    self.strategies.mark_in_force(" (verified an unchanged tree)");
-                }
-            }
+        if let Some(answer) = self.judged_before().await? {
+            return Ok(answer.into());
         }
-        self.verified_in_strategy = true;
+        if let Some(refusal) = self.pending_review() {
+            return Ok(refusal.into());
+        }
         (self.criteria_shown, self.questions) = (false, 0);
-        self.verified_tree.clone_from(&fingerprint);
+        self.verified_tree = self.fingerprint();
 
         let number = self.debug_loop.next_attempt();
         self.milestone(Milestone::Attempt { number, of: HARD_STOP_AFTER });
@@ -152,29 +254,38 @@ impl Session<'_> {
         };
         self.record_gate_inputs(verification.run_id.as_ref().map(RunId::as_str));
         let next = self.debug_loop.judge(verification.verdict.status());
-        let failure = Attempt::of(number, self.strategies.all().len() as u32, &verification);
-        let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&failure));
-        let unchanged = self.is_unchanged();
-        let answer = Answer::ok(answer_for_model(&verification, &failure, as_before, unchanged));
-        self.verified.push(failure.shown(&verification));
+        let (run, passed) = self.read_run(number, &verification).await;
+        let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&run));
+        let text = match verification.failed() {
+            true => {
+                let before = self.plans.runs().last();
+                failed_answer(&run, before, as_before, &verification.warnings)
+            }
+            false => passed_answer(&run, &passed, self.is_unchanged(), &verification.warnings),
+        };
+        let answer = Answer { text, is_error: verification.failed() };
         if verification.failed() {
             self.milestone(Milestone::VerificationFailed);
-            self.editor.events.emit(EventKind::Diagnosis { text: prompt::attempt_line(&failure) });
-            self.plans.fail(failure);
-            self.history.add_tree(&fingerprint);
+            self.editor.events.emit(EventKind::Diagnosis { text: prompt::run_line(&run) });
         }
+        self.at_last_run = self.tree_now();
+        if verification.passed() {
+            self.at_last_green = self.at_last_run.clone();
+        }
+        self.plans.add_run(run);
         let infra = verification.verdict.infra().cloned();
+        self.results.push((verification.clone(), answer.clone()));
         self.last = Some(verification);
         match next {
             AfterVerification::Fix => {
                 self.phase = Phase::Working;
-                Ok(ToolOutput::Answer(Answer { is_error: true, ..answer }))
+                Ok(answer.into())
             }
             AfterVerification::Finish => {
                 self.phase = self.phase_of_tree();
                 let green = |run: &&VerifiedRun| run.status == Status::Pass;
                 // A model that edits a green tree again and again is closed while the tree is green.
-                if self.verified.iter().filter(green).count() >= GREEN_RUNS {
+                if self.plans.runs().iter().filter(green).count() >= GREEN_RUNS {
                     return self.close_or(answer).await;
                 }
                 Ok(answer.into())
@@ -237,10 +348,6 @@ impl DebugLoop {
         self.total_verify_loops + 1
     }
 
-    pub(super) fn replans(&self) -> u32 {
-        self.replans
-    }
-
     /// Counts a verification and decides what follows.
     pub(super) fn judge(&mut self, verdict: Status) -> AfterVerification {
         match verdict {
@@ -267,212 +374,369 @@ impl DebugLoop {
     }
 }
 
-/// Bytes of a log that the model gets with a failure; `read_log` returns the rest.
-const TAIL: usize = 8 * 1024;
+/// The changed files of a task at one moment, with their contents.
+pub(super) type TreeAt = BTreeMap<String, Content>;
 
-/// The last bytes of a log, from the start of a line where there is one.
-pub(super) fn tail(log: &str) -> &str {
-    let from = log.len().saturating_sub(TAIL);
-    if from == 0 {
-        return log;
+/// A file that differs from an earlier state, with the numbers of lines that were added and removed.
+struct ChangedLines {
+    path: String,
+    added: usize,
+    removed: usize,
+}
+
+/// Changed files that a Scout is told.
+const MOST_CHANGED: usize = 40;
+
+/// Time for finding the smallest difference; after it the counts may be larger than necessary.
+const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
+
+fn changed_lines(was: &str, now: &str) -> (usize, usize) {
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(was, now);
+    diff.iter_all_changes().fold((0, 0), |(added, removed), change| match change.tag() {
+        ChangeTag::Insert => (added + 1, removed),
+        ChangeTag::Delete => (added, removed + 1),
+        ChangeTag::Equal => (added, removed),
+    })
+}
+
+/// Bytes of the end of a log that Scout B parses. Its component reads no more than twice that.
+const END_OF_LOG: usize = 128 * 1024;
+
+/// Reads the logs of one run.
+struct LogOf {
+    workplace: Arc<dyn Workplace>,
+    run_id: Option<String>,
+    step: Option<String>,
+}
+
+/// What the logs of a run show.
+struct RunLog {
+    failures: Failures,
+    /// The end of the failing step's log.
+    end: String,
+    /// Each step of a run that passed.
+    passed: Vec<(String, Passed)>,
+}
+
+impl LogOf {
+    fn of(editor: &Editor, run: &VerifiedRun) -> Self {
+        let workplace = Arc::clone(&editor.workplace);
+        Self { workplace, run_id: run.run_id.clone(), step: run.failing_step.clone() }
     }
-    let from = (from..log.len()).find(|at| log.is_char_boundary(*at)).unwrap_or(log.len());
-    let rest = log.get(from..).unwrap_or_default();
+
+    fn read(&self, verification: &Verification) -> RunLog {
+        let log = |step: &str| {
+            self.run_id.as_deref().and_then(|run| self.workplace.log(run, Some(step), 1).ok())
+        };
+        // Without the log of the step, its end is in the result.
+        let tail = || Log::of(verification.tail.as_deref().unwrap_or_default());
+        let mut read = RunLog { failures: Failures::default(), end: String::new(), passed: vec![] };
+        match verification.verdict {
+            Verdict::Pass => {
+                let steps = verification.steps().iter();
+                read.passed = steps
+                    .map(|step| {
+                        (
+                            step.name.clone(),
+                            log(&step.name).map(|log| Passed::of(&log)).unwrap_or_default(),
+                        )
+                    })
+                    .collect();
+            }
+            Verdict::Fail(FailReason::StepFailed | FailReason::Timeout) => {
+                let log = self.step.as_deref().and_then(log).unwrap_or_else(tail);
+                let files = Files::of(self.workplace.paths());
+                read.failures = Failures::of(&log, &|path| files.named(path));
+                read.end = log.end(END_OF_LOG).to_owned();
+            }
+            Verdict::Fail(reason) => {
+                let step = verification.failing_step();
+                let wrote = step
+                    .iter()
+                    .flat_map(|step| &step.source_writes)
+                    .map(|write| format!("{} ({})", write.path, write.change));
+                let wrote = wrote.take(5).collect::<Vec<_>>().join(", ");
+                read.failures = Failures::message(&match reason {
+                    FailReason::SourceWrites => {
+                        format!("the step changed files of the repository: {wrote}")
+                    }
+                    _ => "the tree changed while the pipeline ran".to_owned(),
+                });
+                read.end = tail().end(END_OF_LOG).to_owned();
+            }
+            Verdict::Infra(_) => {}
+        }
+        read
+    }
+}
+
+/// The files of the repository by their names, to look up the paths in a log.
+struct Files {
+    of_name: HashMap<String, Vec<String>>,
+}
+
+impl Files {
+    fn of(paths: Vec<String>) -> Self {
+        let mut of_name = HashMap::<String, Vec<String>>::new();
+        for path in paths {
+            of_name.entry(source::name(&path).to_owned()).or_default().push(path);
+        }
+        Self { of_name }
+    }
+
+    /// Returns the file that a path means: the same path, or the only one with that ending. Steps run in directories of their
+    /// own, and some tools print a file's name alone.
+    fn named(&self, path: &str) -> Option<String> {
+        let path = path.trim_start_matches("file://");
+        let path = path.trim_start_matches("./").trim_start_matches("../");
+        let same_name = self.of_name.get(source::name(path))?;
+        if let Some(same) = same_name.iter().find(|file| *file == path) {
+            return Some(same.clone());
+        }
+        if path.starts_with('/') {
+            return None;
+        }
+        let ending = format!("/{path}");
+        let mut ends = same_name.iter().filter(|file| file.ends_with(&ending));
+        let only = ends.next()?;
+        ends.next().is_none().then(|| only.clone())
+    }
+}
+
+/// Bytes of the log's end behind failures that were parsed, and of one that no parser knows.
+const TAIL: usize = 1_200;
+const WHOLE_TAIL: usize = 6 * 1024;
+/// Bytes of the texts of failures in one answer.
+const EXCERPTS: usize = 5 * 1024;
+/// Groups that are listed, and names in each.
+const GROUPS: usize = 8;
+const NAMES: usize = 5;
+/// Failures that are named as new or gone.
+const NEW_OR_GONE: usize = 5;
+/// Failures from which on a person would look for one cause of many.
+const MANY: usize = 10;
+
+/// The last bytes of a text, from the start of a line where there is one.
+fn end_of(text: &str, most: usize) -> &str {
+    let from = text.ceil_char_boundary(text.len().saturating_sub(most));
+    let rest = text.get(from..).unwrap_or_default();
     match rest.split_once('\n') {
-        Some((_, lines)) if !lines.is_empty() => lines,
+        Some((_, lines)) if from > 0 && !lines.is_empty() => lines,
         _ => rest,
     }
 }
 
-/// The result of `verify` for PASS and FAIL.
-fn answer_for_model(
-    verification: &Verification,
-    attempt: &Attempt,
-    as_before: Option<&str>,
+/// The answer of `verify` for a run that passed.
+fn passed_answer(
+    run: &VerifiedRun,
+    steps: &[(String, Passed)],
     unchanged: bool,
+    warnings: &[Warning],
 ) -> String {
-    let run = verification.run_id.as_ref().map(RunId::as_str).unwrap_or_default();
-    let status = verification.verdict.status().as_str();
-    let head = format!("{status} · {run} · attempt {} of {HARD_STOP_AFTER}", attempt.number);
-    let mut lines = vec![];
-    if !verification.failed() {
-        lines.push(head);
-        let next = match unchanged {
-            true => {
-                "nothing is changed since the start of the task, so this run proves no work: edit, or call done with the \
-                 outcome nothing_to_do if the task needs no change"
-            }
-            false => "call done, or edit on and verify again",
-        };
-        lines.push(next.to_owned());
-    } else {
-        let step = attempt.step.iter().map(|step| format!(" · step {step}"));
-        let code = attempt.exit_code.iter().map(|code| format!(" · exit code {code}"));
-        let place: String = step.chain(code).collect();
-        lines.push(format!("{}: {head}{place}", attempt.reason));
-        lines.extend(as_before.map(str::to_owned));
-        lines.extend(ask(&requery(std::slice::from_ref(attempt))));
+    let mut lines = vec![head(run)];
+    for (step, Passed { counts, last_line }) in steps {
+        let counts = if counts.is_empty() { String::new() } else { format!("{counts}; ") };
+        let last = if last_line.is_empty() { "it printed nothing" } else { last_line.as_str() };
+        lines.push(format!("step {step}: {counts}{last}"));
     }
-    lines.extend(
-        verification.warnings.iter().map(|warning| format!("warning: {}", warning.message)),
-    );
-    if verification.failed() {
-        lines.push("the end of the log:".to_owned());
-        lines.push(tail(verification.tail.as_deref().unwrap_or_default()).to_owned());
-    }
+    lines.push(match unchanged {
+        true => {
+            "nothing is changed since the start of the task, so this run proves no work: edit, or call done with the \
+             outcome nothing_to_do if the task needs no change"
+                .to_owned()
+        }
+        false => "call done, or edit on and verify again".to_owned(),
+    });
+    lines.extend(warnings.iter().map(|warning| format!("warning: {}", warning.message)));
     lines.join("\n")
 }
 
-/// The hint to ask Scouts about a failure that the change itself does not explain.
-fn ask(scouts: &[&str]) -> Option<String> {
-    let whom = scouts.join(" or ");
-    (!scouts.is_empty()).then(|| format!("ask_scout {whom} about it; the log goes along"))
+fn head(run: &VerifiedRun) -> String {
+    let (status, id) = (run.status.as_str(), run.run_id.as_deref().unwrap_or_default());
+    format!("{status} · {id} · attempt {} of {HARD_STOP_AFTER}", run.attempt)
 }
 
-/// One failed attempt as the failure matrix shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Attempt {
-    pub number: u32,
-    pub run_id: String,
-    /// Number of the strategy, from 1.
-    pub strategy: u32,
-    /// The step that ended the run.
-    pub step: Option<String>,
-    pub exit_code: Option<i64>,
-    pub reason: &'static str,
-    /// The first line of the log that describes the failure.
-    pub first_failing_line: String,
-    /// All lines of the log that describe failures, each once.
-    pub failing_lines: Vec<String>,
+/// The answer of `verify` for a run that failed.
+fn failed_answer(
+    run: &VerifiedRun,
+    before: Option<&VerifiedRun>,
+    as_before: Option<&str>,
+    warnings: &[Warning],
+) -> String {
+    let step = run.failing_step.iter().map(|step| format!(" · step {step}"));
+    let code = run.exit_code.iter().map(|code| format!(" · exit code {code}"));
+    let place: String = step.chain(code).collect();
+    let mut lines =
+        vec![format!("{}: {}{place}", run.reason.as_deref().unwrap_or_default(), head(run))];
+    let found = &run.failures;
+    let counts = if found.tool == "unknown" { String::new() } else { counted(found) };
+    lines.extend(Some(counts).filter(|counts| !counts.is_empty()));
+    lines.extend(before.map(|before| since(run, before)));
+    lines.extend(as_before.map(str::to_owned));
+    lines.extend(hint(run));
+    lines.extend(warnings.iter().map(|warning| format!("warning: {}", warning.message)));
+    lines.push(described(run));
+    lines.join("\n")
 }
 
-/// Failing lines of one log; more would crowd out the rest of a message.
-const LINES: usize = 50;
-/// Characters of a failing line.
-const LINE: usize = 200;
-
-impl Attempt {
-    pub(super) fn of(number: u32, strategy: u32, verification: &Verification) -> Self {
-        let step = verification.failing_step();
-        let log = verification.tail.as_deref().unwrap_or_default();
-        Self {
-            number,
-            run_id: verification.run_id.as_ref().map(ToString::to_string).unwrap_or_default(),
-            strategy,
-            step: step.map(|step| step.name.clone()),
-            exit_code: step.and_then(|step| step.exit_code),
-            reason: verification.verdict.fail_reason().unwrap_or(FailReason::StepFailed).as_str(),
-            first_failing_line: first_failing_line(log),
-            failing_lines: failing_lines(log),
-        }
-    }
-
-    /// The attempt as notes list it, whatever the verdict.
-    pub(super) fn shown(&self, verification: &Verification) -> VerifiedRun {
-        let failed = verification.failed();
-        VerifiedRun {
-            attempt: self.number,
-            strategy: self.strategy,
-            run_id: verification.run_id.as_ref().map(ToString::to_string),
-            status: verification.verdict.status(),
-            steps_run: verification.steps().len(),
-            failing_step: self.step.clone().filter(|_| failed),
-            reason: verification.verdict.reason_word().map(str::to_owned),
-            first_failing_line: failed.then(|| self.first_failing_line.clone()),
-        }
+/// The tool and its numbers: `pytest: 23 failed, 61 passed`.
+fn counted(found: &Failures) -> String {
+    match found.counts.is_empty() {
+        true => format!("{}: {} errors", found.tool, found.count()),
+        false => format!("{}: {}", found.tool, found.counts),
     }
 }
 
-/// The first failing line, or an empty text for an empty log.
-fn first_failing_line(log: &str) -> String {
-    failing_lines(log).into_iter().next().unwrap_or_default()
-}
-
-/// The lines of a log that report a failure, each once: first the lines that a tool marks as failures, then the lines that
-/// only mention one. Lines that report a success do not count. A log without any such line gives its last line.
-pub(super) fn failing_lines(log: &str) -> Vec<String> {
-    let lines = || log.lines().map(str::trim).filter(|line| !line.is_empty());
-    let of = |wanted: Sign| lines().filter(move |line| sign(line) == wanted);
-    let mut found: Vec<String> = vec![];
-    for line in of(Sign::Failure).chain(of(Sign::Mention)) {
-        let line: String = line.chars().take(LINE).collect();
-        if !found.contains(&line) {
-            found.push(line);
-        }
-        if found.len() == LINES {
-            break;
-        }
+/// What the log of a run that failed shows: the groups of failures, the text of the first, and the log's end.
+pub(super) fn last_failure(run: &VerifiedRun) -> String {
+    match run.status {
+        Status::Fail => described(run),
+        _ => String::new(),
     }
-    if found.is_empty() {
-        found.extend(lines().next_back().map(|line| line.chars().take(LINE).collect()));
+}
+
+fn described(run: &VerifiedRun) -> String {
+    let found = &run.failures;
+    let known = found.tool != "unknown";
+    let mut parts = vec![];
+    if let Some(short) = &found.short
+        && found.groups.len() <= 2
+    {
+        parts.push(format!(
+            "the log, without passing tests and frames of toolchains:\n{}",
+            short.trim_end()
+        ));
+        return parts.join("\n");
     }
-    found
-}
-
-/// The meaning of a line of a log.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Sign {
-    /// A tool marks this line as a failure: `error:`, `FAILED`, `panicked at`.
-    Failure,
-    /// The line contains a word such as `error`, which names and passing text contain too.
-    Mention,
-    None,
-}
-
-fn sign(line: &str) -> Sign {
-    static PASSED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(
-            r"(?i)(\.\.\.|…) *(ok|passed|ignored|skipped)\b|^[\W_]*(ok|pass|passed|skip|skipped|xfail)\b[\W_]|^[✓✔√]|\bPASSED\b|\b(0|no) (failed|failures?|errors?)\b",
-        )
-        .ok()
-    });
-    static FAILED: LazyLock<Option<Regex>> = LazyLock::new(|| {
-        Regex::new(
-            r"(?x)
-            \b(error|Error|ERROR)(\[\w+\])?: | \w+(Error|Exception)\b(:|$) | ^E\s{2,} |
-            \bFAIL(ED|URE)?\b | \bpanicked\ at\b | \bassertion\b.*\bfailed\b | ^Assertion | ^Traceback\b |
-            ^not\ ok\b | ^[✗✘✕×] | (?i:\bfatal(\ error)?:) | :\ not\ found$ | command\ not\ found |
-            No\ such\ file\ or\ directory",
-        )
-        .ok()
-    });
-    static COUNT: LazyLock<Option<Regex>> =
-        LazyLock::new(|| Regex::new(r"(?i)\b[1-9]\d* (failed|failures?|errors?)\b").ok());
-    const MENTIONS: [&str; 7] =
-        ["error", "fail", "panic", "assert", "exception", "not found", "expected"];
-    let is =
-        |pattern: &LazyLock<Option<Regex>>| pattern.as_ref().is_some_and(|re| re.is_match(line));
-    let lowered = line.to_lowercase();
-    if is(&COUNT) {
-        // A summary counts failures and describes none.
-        Sign::Mention
-    } else if is(&PASSED) && !lowered.starts_with("not ok") {
-        Sign::None
-    } else if is(&FAILED) {
-        Sign::Failure
-    } else if MENTIONS.iter().any(|word| lowered.contains(word)) {
-        Sign::Mention
+    if !known {
+        // The groups of an unknown tool are single lines, which the end of the log may not reach.
+        let first: Vec<_> =
+            found.groups.iter().take(GROUPS).map(|group| format!("  {}", group.message)).collect();
+        if !first.is_empty() {
+            parts.push(format!(
+                "the lines that look like failures, {} in all:\n{}",
+                found.count(),
+                first.join("\n")
+            ));
+        }
+        parts.push(format!("the end of the log:\n{}", end_of(&found.tail, WHOLE_TAIL)));
     } else {
-        Sign::None
+        parts.extend(found.groups.iter().take(GROUPS).map(|group| listed(group, found)));
+        let more: usize = found.groups.iter().skip(GROUPS).map(|group| group.failures.len()).sum();
+        if more + found.more > 0 {
+            parts.push(format!("and {} more failures", more + found.more));
+        }
+        let mut left = EXCERPTS;
+        for (at, group) in found.groups.iter().enumerate() {
+            let first = group.failures.first().and_then(|index| found.failures.get(*index));
+            let Some(first) = first else { continue };
+            // The first one is shown whole; others as far as there is room.
+            if at > 0 && group.excerpt.len() > left.min(EXCERPTS / 4) {
+                continue;
+            }
+            left = left.saturating_sub(group.excerpt.len());
+            let name = if first.name.is_empty() { &first.message } else { &first.name };
+            let (from, to) = first.lines;
+            parts.push(format!("{name} (lines {from}-{to} of the log):\n{}", group.excerpt));
+        }
+        let tail = end_of(&found.tail, TAIL).trim();
+        if !tail.is_empty() {
+            parts.push(format!(
+                "the end of the log, without the above and without passing tests:\n{tail}"
+            ));
+        }
     }
+    if let Some(id) = &run.run_id {
+        let step = run.failing_step.as_deref().unwrap_or_default();
+        parts.push(format!(
+            "the log has {} lines; read_log {{run_id: {id}, step: {step}}} returns any part of it, by start or pattern",
+            found.lines
+        ));
+    }
+    parts.join("\n")
+}
+
+/// A group on one line, and its tests on the next.
+fn listed(group: &Group, found: &Failures) -> String {
+    let all = || group.failures.iter().filter_map(|index| found.failures.get(*index));
+    let place = all().next().and_then(|first| first.place.as_ref());
+    let place = place.map(|place| format!(" · {place}")).unwrap_or_default();
+    let message = if group.message.is_empty() { "no message" } else { &group.message };
+    let mut text = format!("{} × {message}{place}", group.failures.len());
+    let names: Vec<_> =
+        all().map(|one| one.name.as_str()).filter(|name| !name.is_empty()).collect();
+    if !names.is_empty() {
+        text.push_str(&format!("\n  {}", some(&names, NAMES)));
+    }
+    text
+}
+
+/// The first names, and how many there are more.
+fn some(names: &[&str], most: usize) -> String {
+    let shown = names.iter().take(most).copied().collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
+/// What is new or gone since the run before.
+fn since(run: &VerifiedRun, before: &VerifiedRun) -> String {
+    let id = before.run_id.as_deref().unwrap_or("the run before");
+    let (added, removed) = run.lines;
+    let head = format!("since {id} (+{added} -{removed} lines)");
+    if before.status != Status::Fail {
+        return format!("{head}: that run ended with {}", before.status.as_str());
+    }
+    if before.failing_step != run.failing_step {
+        let step = before.failing_step.as_deref().unwrap_or("-");
+        return format!("{head}: that run failed in step {step}");
+    }
+    let identities = |run: &VerifiedRun| -> BTreeSet<String> {
+        run.failures.failures.iter().map(|one| untimed(&one.identity()).into_owned()).collect()
+    };
+    let (was, now) = (identities(before), identities(run));
+    let list = |all: Vec<&String>, word: &str| {
+        let names: Vec<_> = all.iter().map(|name| name.as_str()).collect();
+        (!names.is_empty())
+            .then(|| format!("{} {word}: {}", names.len(), some(&names, NEW_OR_GONE)))
+    };
+    let new = list(now.difference(&was).collect(), "new");
+    let gone = list(was.difference(&now).collect(), "gone");
+    let parts: Vec<_> = new.into_iter().chain(gone).collect();
+    match parts.is_empty() {
+        true => format!("{head}: the same failures"),
+        false => format!("{head}: {}", parts.join("; ")),
+    }
+}
+
+/// The hint to ask Scouts about a failure whose cause the log does not name: no failure has a place in the repository, or
+/// many have none outside of tests.
+fn hint(run: &VerifiedRun) -> Option<String> {
+    let found = &run.failures;
+    let named = found.failures.iter().any(|failure| {
+        failure
+            .place
+            .as_ref()
+            .is_some_and(|place| found.count() < MANY || !source::is_test(&place.path))
+    });
+    if named {
+        return None;
+    }
+    let whom = match requery(std::iter::once(run)).as_slice() {
+        [] => "scout-b".to_owned(),
+        names => names.join(" or "),
+    };
+    Some(format!(
+        "ask_scout {whom} about the cause if you do not see it; the log and the changes go along"
+    ))
 }
 
 /// Failing lines of the baseline that are shown.
 const SHOWN: usize = 10;
 
 /// The run of the pipeline before the first edit.
-pub(super) struct Baseline {
-    run_id: Option<String>,
-    /// `None` when the run was green.
-    failure: Option<Failure>,
-}
-
-struct Failure {
-    /// The failure as an attempt, for comparison.
-    as_attempt: Attempt,
-    /// Lines of the log that look like failures, in order.
-    lines: Vec<String>,
-}
+pub(super) struct Baseline(VerifiedRun);
 
 impl Session<'_> {
     /// Runs the pipeline before the first edit. The run counts as no attempt.
@@ -486,11 +750,11 @@ impl Session<'_> {
             let code = error.error_type.as_str();
             return Err(TaskResult::infra(code, error.message).into());
         }
-        let baseline = Baseline::of(&verification);
+        let baseline = Baseline(self.read_run(0, &verification).await.0);
         self.editor.events.emit(EventKind::Baseline {
-            run_id: baseline.run_id.clone(),
-            status: verification.verdict.status().as_str().to_owned(),
-            step: baseline.failure.as_ref().and_then(|failure| failure.as_attempt.step.clone()),
+            run_id: baseline.0.run_id.clone(),
+            status: baseline.0.status.as_str().to_owned(),
+            step: baseline.0.failing_step.clone(),
             failures: baseline.lines(),
         });
         self.baseline = Some(baseline);
@@ -499,78 +763,71 @@ impl Session<'_> {
 }
 
 impl Baseline {
-    fn of(verification: &Verification) -> Self {
-        let failure = verification.failed().then(|| Failure {
-            as_attempt: Attempt::of(0, 0, verification),
-            lines: failing_lines(verification.tail.as_deref().unwrap_or_default()),
-        });
-        Self { run_id: verification.run_id.as_ref().map(ToString::to_string), failure }
-    }
-
     pub(super) fn run_id(&self) -> Option<&str> {
-        self.run_id.as_deref()
+        self.0.run_id.as_deref()
     }
 
     fn lines(&self) -> Vec<String> {
-        let lines = self.failure.iter().flat_map(|failure| &failure.lines);
-        lines.take(SHOWN).cloned().collect()
+        self.0.failures.failures.iter().take(SHOWN).map(Failure::headline).collect()
     }
 
     fn named_run(&self) -> &str {
-        self.run_id.as_deref().unwrap_or("a run")
+        self.run_id().unwrap_or("a run")
     }
 
     /// The text for the model's first message.
     pub(super) fn for_model(&self) -> String {
         let run = self.named_run();
-        match &self.failure {
-            None => format!("Before any edit the pipeline was green ({run})."),
-            Some(failure) => {
-                let step = failure.as_attempt.step.as_deref().unwrap_or("-");
-                let mut text = format!(
-                    "Before any edit the pipeline failed in step {step} ({run}; `read_log` takes it)."
-                );
-                text.push_str(match failure.lines.as_slice() {
-                    [] => " It printed nothing.",
-                    _ => " What failed then:",
-                });
-                self.lines().iter().for_each(|line| text.push_str(&format!("\n- {line}")));
-                text
-            }
+        if self.0.status != Status::Fail {
+            return format!("Before any edit the pipeline was green ({run}).");
         }
+        let step = self.0.failing_step.as_deref().unwrap_or("-");
+        let counts = self.0.counts();
+        let counts = if counts.is_empty() { String::new() } else { format!(", {counts}") };
+        let mut text = format!(
+            "Before any edit the pipeline failed in step {step}{counts} ({run}; `read_log` takes it)."
+        );
+        let lines = self.lines();
+        text.push_str(if lines.is_empty() { " It printed nothing." } else { " What failed then:" });
+        lines.iter().for_each(|line| text.push_str(&format!("\n- {line}")));
+        text
     }
 
-    /// Returns whether an attempt failed as the baseline did: in the same step, with no other failing lines.
-    fn knows(&self, attempt: &Attempt) -> bool {
-        let Some(failure) = &self.failure else { return false };
-        let known: BTreeSet<_> = failure.lines.iter().map(|line| untimed(line)).collect();
-        failure.as_attempt.step == attempt.step
-            && failure.as_attempt.reason == attempt.reason
-            && !attempt.failing_lines.is_empty()
-            && attempt.failing_lines.iter().all(|line| known.contains(&untimed(line)))
+    /// Returns whether a run failed as the baseline did: in the same step, with no other failures.
+    fn knows(&self, run: &VerifiedRun) -> bool {
+        let identities = |run: &VerifiedRun| -> BTreeSet<String> {
+            run.failures.failures.iter().map(|one| untimed(&one.identity()).into_owned()).collect()
+        };
+        let (known, now) = (identities(&self.0), identities(run));
+        self.0.status == Status::Fail
+            && self.0.failing_step == run.failing_step
+            && self.0.reason == run.reason
+            && !now.is_empty()
+            && now.is_subset(&known)
     }
 
     /// The remark for the model beside a failure.
-    pub(super) fn comparison(&self, attempt: &Attempt) -> Option<&'static str> {
-        Some(match self.knows(attempt) {
+    pub(super) fn comparison(&self, run: &VerifiedRun) -> Option<&'static str> {
+        Some(match self.knows(run) {
             true => "it failed so before your first edit",
             false => "before your first edit it did not fail so",
         })
     }
 
     /// The text for the summary and the stuck report.
-    pub(super) fn for_people(&self, attempts: &[Attempt]) -> String {
+    pub(super) fn for_people<'a>(&self, attempts: impl Iterator<Item = &'a VerifiedRun>) -> String {
         let run = self.named_run();
-        let Some(failure) = &self.failure else {
+        if self.0.status != Status::Fail {
             return format!("The pipeline was green in {run}: every failure below is new.");
-        };
-        let step = failure.as_attempt.step.as_deref().unwrap_or("-");
-        let end = if failure.lines.is_empty() { ", and printed nothing." } else { ":" };
+        }
+        let step = self.0.failing_step.as_deref().unwrap_or("-");
+        let lines = self.lines();
+        let end = if lines.is_empty() { ", and printed nothing." } else { ":" };
         let mut text = format!("The pipeline failed in {run}, step {step}{end}\n");
-        self.lines().iter().for_each(|line| text.push_str(&format!("  {line}\n")));
-        let (known, new): (Vec<_>, Vec<_>) = attempts.iter().partition(|one| self.knows(one));
-        let numbers = |attempts: &[&Attempt]| {
-            let numbers: Vec<_> = attempts.iter().map(|one| one.number.to_string()).collect();
+        lines.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
+        let (known, new): (Vec<_>, Vec<_>) = attempts.partition(|one| self.knows(one));
+        let numbers = |attempts: &[&VerifiedRun]| {
+            let numbers: Vec<_> = attempts.iter().map(|one| one.attempt.to_string()).collect();
             numbers.join(", ")
         };
         if !known.is_empty() {
@@ -653,81 +910,152 @@ mod tests {
 
     mod answers {
         use super::super::*;
-        /// EDITOR-19
-        #[test]
-        fn a_scout_is_named_where_it_can_help() {
-            assert_eq!(ask(&[]), None);
-            assert!(ask(&["scout-b"]).unwrap().starts_with("ask_scout scout-b "));
+
+        fn run(attempt: u32, log: &str) -> VerifiedRun {
+            let files =
+                Files::of(["src/price.py", "tests/test_price.py"].map(str::to_owned).to_vec());
+            let failures = Failures::of(&Log::of(log), &|path| files.named(path));
+            VerifiedRun { failures, ..VerifiedRun::failed(attempt, "test", "") }
         }
 
-        #[test]
-        fn a_long_tail_starts_at_a_line_and_a_character() {
-            let log: String = (0..4000).map(|n| format!("é line {n}\n")).collect();
-            let end = tail(&log);
-            assert!(
-                end.len() <= TAIL && end.starts_with("é line ") && end.ends_with("line 3999\n")
-            );
-            assert_eq!(tail("short"), "short");
-            assert!(tail(&"é".repeat(TAIL)).len() <= TAIL);
+        fn pytest(failed: &[&str]) -> String {
+            let mut log = String::from("tests/test_price.py ....\n==== FAILURES ====\n");
+            for name in failed {
+                log.push_str(&format!(
+                    "____ {name} ____\n\n    def {name}():\n>       total()\n\ntests/test_price.py:4: \n\
+                     _ _ _ _ _ _ _ _ _ _\nsrc/price.py:11: NameError\n    sum += amuont\nE   NameError: name 'amuont' is not defined\n\n\
+                     src/price.py:11: NameError\n"
+                ));
+            }
+            log.push_str("==== short test summary info ====\n");
+            failed.iter().for_each(|name| {
+                log.push_str(&format!("FAILED tests/test_price.py::{name} - NameError\n"))
+            });
+            log + &format!("==== {} failed, 4 passed in 0.1s ====\n", failed.len())
         }
-    }
 
-    mod failing_lines {
-        use super::super::*;
-        #[test]
-        fn the_line_that_names_the_failure_wins_over_the_last_one() {
-            assert_eq!(
-                first_failing_line("run 1\nFAIL: add 2 3: expected 5, got -1\n1 of 2 done\n"),
-                "FAIL: add 2 3: expected 5, got -1"
-            );
-            assert_eq!(first_failing_line("one\n\ntwo\n"), "two");
-            assert_eq!(first_failing_line(""), "");
-        }
         /// EDITOR-25
         #[test]
-        fn a_line_that_reports_a_pass_is_not_the_failure() {
-            let many: String =
-                (0..60).map(|n| format!("test parse_error_{n}_is_reported ... ok\n")).collect();
-            let log = format!("{many}expected output follows\nerror[E0308]: mismatched types\n");
+        fn many_failures_of_one_cause_are_one_line_and_one_text() {
+            let names: Vec<String> = (0..600).map(|n| format!("test_{n}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let log = pytest(&names);
+            let text = failed_answer(&run(1, &log), None, None, &[]);
+            let expected = "step_failed: FAIL · run_1 · attempt 1 of 12 · step test · exit code 1\n\
+                            pytest: 600 failed, 4 passed\n\
+                            600 × NameError: name 'amuont' is not defined · src/price.py:11\n  \
+                            tests/test_price.py::test_0, tests/test_price.py::test_1, tests/test_price.py::test_2, \
+                            tests/test_price.py::test_3, tests/test_price.py::test_4 and 595 more\n\
+                            tests/test_price.py::test_0 (lines 3-14 of the log):\n";
+            assert!(text.starts_with(expected), "{text}");
+            assert!(text.contains("sum += amuont") && !text.contains("ask_scout"), "{text}");
+            assert!(text.len() < 1_500, "{}", text.len());
+        }
+
+        /// EDITOR-25
+        #[test]
+        fn what_is_new_or_gone_since_the_last_run_is_said() {
+            let before = run(1, &pytest(&["test_a", "test_b", "test_c"]));
+            let after = VerifiedRun { lines: (3, 1), ..run(2, &pytest(&["test_b", "test_d"])) };
+            let test = "tests/test_price.py::test_";
+            let expected =
+                format!("since run_1 (+3 -1 lines): 1 new: {test}d; 2 gone: {test}a, {test}c");
+            assert_eq!(since(&after, &before), expected);
+            assert!(since(&before, &before).ends_with(": the same failures"));
+            let green = VerifiedRun { status: Status::Pass, ..before.clone() };
+            assert!(since(&after, &green).ends_with(": that run ended with PASS"));
+            let lint = VerifiedRun { failing_step: Some("lint".into()), ..before };
+            assert!(since(&after, &lint).ends_with(": that run failed in step lint"));
+        }
+
+        /// EDITOR-19
+        #[test]
+        fn a_scout_is_named_where_the_log_names_no_cause() {
+            let hinted = |log: &str| hint(&run(1, log));
+            assert_eq!(hinted(&pytest(&["test_a"; 30])), None);
             assert_eq!(
-                failing_lines(&log),
-                ["error[E0308]: mismatched types", "expected output follows"]
+                hinted("error[E0425]: no\n --> src/price.py:8:5\n\nerror: could not compile `x`\n"),
+                None
             );
-            for (passed, failed) in [
-                ("test result: ok. 3 passed; 0 failed; 0 ignored", "test a ... FAILED"),
-                ("ok 1 - handles errors", "not ok 2 - handles errors"),
-                ("✓ throws an error (3 ms)", "✕ adds"),
-                (
-                    "tests/test_error.py::test_error PASSED [ 50%]",
-                    "FAILED tests/test_a.py::test_b - assert 1 == 2",
-                ),
-                ("--- PASS: TestError (0.00s)", "--- FAIL: TestAdd (0.00s)"),
-                ("PASS src/error.test.js", "FAIL src/add.test.js"),
-                ("the error handler was loaded", "thread 'main' panicked at src/lib.rs:3:5:"),
-                ("test_error (x.Test) ... ok", "ValueError: no"),
+            assert!(
+                hinted("FAIL: add 2 3: expected 5\n").unwrap().starts_with("ask_scout scout-b ")
+            );
+            assert!(
+                hinted("ImportError: cannot find x\n").unwrap().starts_with("ask_scout scout-a ")
+            );
+            let in_tests = pytest(&["test_a"; 30]).replace("src/price.py", "tests/test_price.py");
+            assert!(hinted(&in_tests).is_some());
+        }
+
+        /// EDITOR-25
+        #[test]
+        fn a_short_log_is_shown_without_its_noise() {
+            let log = "make: entering\nok 1 - adds\nFAIL: add 2 3: expected 5, got -1\n";
+            let text =
+                failed_answer(&run(1, log), None, Some("it failed so before your first edit"), &[]);
+            assert!(text.contains("\nit failed so before your first edit\n"), "{text}");
+            assert!(
+                text.ends_with("\nmake: entering\nFAIL: add 2 3: expected 5, got -1"),
+                "{text}"
+            );
+        }
+
+        #[test]
+        fn a_path_of_a_log_is_a_file_of_the_repository_or_none() {
+            let files = Files::of(
+                ["src/a.go", "src/b/c_test.go", "x/c_test.go", "A.java"]
+                    .map(str::to_owned)
+                    .to_vec(),
+            );
+            for (path, file) in [
+                ("./src/a.go", Some("src/a.go")),
+                ("a.go", Some("src/a.go")),
+                ("../src/a.go", Some("src/a.go")),
+                ("b/c_test.go", Some("src/b/c_test.go")),
+                ("c_test.go", None),
+                ("A.java", Some("A.java")),
+                ("/usr/include/a.go", None),
+                ("z.go", None),
             ] {
-                assert_eq!(first_failing_line(&format!("{passed}\n{failed}\nend\n")), failed);
+                assert_eq!(files.named(path).as_deref(), file, "{path}");
             }
+        }
+
+        #[test]
+        fn lines_are_counted_as_added_and_removed() {
+            assert_eq!(changed_lines("a\nb\nc\n", "a\nB\nc\nd\n"), (2, 1));
+            assert_eq!(changed_lines("", ""), (0, 0));
+        }
+
+        /// EDITOR-57
+        #[test]
+        fn a_pass_tells_each_step_with_its_counts_and_last_line() {
+            let green = VerifiedRun { status: Status::Pass, ..VerifiedRun::failed(2, "", "") };
+            let steps = [
+                ("build".to_owned(), Passed::of(&Log::of("built\n"))),
+                ("test".to_owned(), Passed::of(&Log::of("==== 84 passed in 0.15s ====\n"))),
+                ("lint".to_owned(), Passed::default()),
+            ];
+            assert_eq!(
+                passed_answer(&green, &steps, false, &[]),
+                "PASS · run_2 · attempt 2 of 12\nstep build: built\nstep test: 84 passed; 84 passed in 0.15s\n\
+                 step lint: it printed nothing\ncall done, or edit on and verify again"
+            );
         }
     }
 
     mod baseline {
         use super::super::*;
-        use act_core::verification::FailReason;
-        use act_core::verification::testing::{RUN_ID, verification};
 
-        fn failed(log: &str) -> Verification {
-            verification(Verdict::Fail(FailReason::StepFailed), &["test"], log)
-        }
-
-        fn attempt(number: u32, log: &str) -> Attempt {
-            Attempt::of(number, 1, &failed(log))
+        fn attempt(number: u32, log: &str) -> VerifiedRun {
+            let failures = Failures::of(&Log::of(log), &|_| None);
+            VerifiedRun { failures, ..VerifiedRun::failed(number, "test", "") }
         }
 
         // EDITOR-51
         #[test]
         fn failures_that_were_there_before_are_told_from_new_ones() {
-            let baseline = Baseline::of(&failed("FAIL old one\nFAIL old two\nFAIL: 1 in 0.3s"));
+            let baseline = Baseline(attempt(0, "FAIL old one\nFAIL old two\nFAIL: 1 in 0.3s"));
             let attempts = [
                 attempt(1, "FAIL old two\n"),
                 attempt(2, "FAIL old two\nFAIL new\n"),
@@ -737,9 +1065,9 @@ mod tests {
             let known: Vec<_> = attempts.iter().map(|one| baseline.knows(one)).collect();
             assert_eq!(known, [true, false, false, true]);
             assert_eq!(
-                baseline.for_people(&attempts),
+                baseline.for_people(attempts.iter()),
                 format!(
-                    "The pipeline failed in {RUN_ID}, step test:\n  FAIL old one\n  FAIL old two\n  \
+                    "The pipeline failed in run_0, step test:\n  FAIL old one\n  FAIL old two\n  \
                  FAIL: 1 in 0.3s\nFailed so as well: attempts 1, 4.\nFailed otherwise, so new: attempts 2, 3.\n"
                 )
             );
@@ -749,10 +1077,10 @@ mod tests {
         // EDITOR-51
         #[test]
         fn after_a_green_baseline_every_failure_is_new() {
-            let green = verification(Verdict::Pass, &["test"], "FAIL is a word here\n");
-            let baseline = Baseline::of(&green);
+            let green = VerifiedRun { status: Status::Pass, ..attempt(0, "FAIL is a word here\n") };
+            let baseline = Baseline(green);
             assert!(!baseline.knows(&attempt(1, "FAIL is a word here\n")));
-            assert!(baseline.for_people(&[]).contains("every failure below is new"));
+            assert!(baseline.for_people([].into_iter()).contains("every failure below is new"));
         }
     }
 }

@@ -24,7 +24,8 @@ pub use check::{Grounded, OwnReport, Ungrounded, check_facts, ground_a, ground_f
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Question {
     pub text: String,
-    /// Facts that the host adds, by name: `tail_log`, `failing_step`, `rejection`, `package`, in this order where present.
+    /// Facts that the host adds, by name: `tail_log`, `failing_step`, `changes`, `rejection`, `package`, in this
+    /// order where present.
     pub context: Vec<(String, String)>,
 }
 

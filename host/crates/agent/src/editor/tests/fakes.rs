@@ -19,6 +19,7 @@ use act_model::{
     Ask, Conversation, Model, ModelError, ModelUsage, Stop, TokenLedger, ToolCall, ToolResult,
     ToolSpec, Turn,
 };
+use act_reports::failures::{Log, LogReader};
 use act_workspace::{
     Change, NotesDir, PathGlobs, Profile, RepoView, RepoWriter, WriteRules, tree_digest,
 };
@@ -463,8 +464,15 @@ impl Workplace for FakeWorkplace {
         None
     }
 
-    fn read_log(&self, run_id: &str, _step: Option<&str>) -> io::Result<String> {
-        Ok(self.runs.log(run_id))
+    fn log(&self, run_id: &str, _step: Option<&str>, from: usize) -> io::Result<Log> {
+        let mut reader = LogReader::starting_at(from);
+        reader.push(self.runs.log(run_id).as_bytes());
+        Ok(reader.finish())
+    }
+
+    fn paths(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.root).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
     }
 }
 
