@@ -146,7 +146,8 @@ fn a_dry_run_that_fails_says_so_beside_an_empty_patch() {
 /// the flag, `agent.yaml` and the policy each turn off.
 #[test]
 fn instructions_reach_the_model_unless_somebody_turned_them_off() {
-    let act = repository().file("AGENTS.md", "use tabs\n").file("big/AGENTS.md", "x\n".repeat(20_000));
+    let act =
+        repository().file("AGENTS.md", "use tabs\n").file("big/AGENTS.md", "x\n".repeat(20_000));
     let act = act.without_engine();
     git(&act.repo(), &["add", "AGENTS.md", "big"], "");
     let policy = act.repo().parent().unwrap().join("policy.toml");
