@@ -50,7 +50,7 @@ fn a_published_component_answers_the_model_as_it_is() {
     for with in [
         r#"{"base64":"AGFzbQEAAAA"#,
         "(module",
-        "tool_failed: expected",
+        "tool_failed: Error",
         r#"[{"meta-type":"module""#,
     ] {
         assert!(begins(with), "{with}: {answers:#?}");
