@@ -289,7 +289,9 @@ impl Http {
         if url.scheme() == "http" {
             // Loopback needs no proxy, and a proxy would read the prompt. Plain http without redirects meets no
             // certificate, and reading those of the platform would take longer than the rest of the setup.
-            builder = builder.no_proxy().tls_certs_only([]);
+            // A connection of its own for each request costs nothing there, and small servers close an idle one while the next
+            // request is on its way.
+            builder = builder.no_proxy().tls_certs_only([]).pool_max_idle_per_host(0);
         }
         let client = builder.build().map_err(|error| {
             let message = format!("cannot set up a connection: {}", error.without_url());

@@ -104,6 +104,36 @@ async fn a_refusal_that_cannot_heal_is_one_request() {
     }
 }
 
+#[tokio::test]
+async fn the_first_request_over_plain_http_leaves_no_connection_for_the_second() {
+    // MODEL-20
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let body = "data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n";
+        let length = body.len();
+        let answer = format!(
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
+        // The first connection stays open and is not read again.
+        let mut open = vec![];
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            read_request(&mut stream);
+            stream.write_all(answer.as_bytes()).unwrap();
+            open.push(stream);
+        }
+        open.len()
+    });
+    let deadlines = Deadlines { first: LONG, ..Deadlines::default() };
+    let ledger = TokenLedger::default();
+    let client = client_with(Wire::ChatCompletions, &origin, deadlines, ledger);
+    for _ in 0..2 {
+        assert_eq!(client.once().await.unwrap().text, "x");
+    }
+    assert_eq!(server.join().unwrap(), 2);
+}
+
 // security line 146
 #[tokio::test]
 async fn broken_connections_are_counted_attempts() {
