@@ -63,12 +63,12 @@ pub use paths::{GlobError, PathError, PathGlobs, RepoPath, is_at_or_below, is_re
 pub use proposal::{Blob, ProposedFile, ProposedFileState, patch};
 pub use reading::{
     BINARY_PROBE, Chunk, MAX_READ, ReadError, Slice, Version, Versions, bare_digest, digest,
-    is_binary, read,
+    is_binary, read, version,
 };
 pub use search::{Hit, Hits, MAX_HIT_BYTES, MAX_HITS, Pattern, SearchError, search};
 pub use view::{
-    DirEntry, DirMark, DirPart, FollowLinks, Kind, OpenEntry, Profile, RepoView, Restriction,
-    ViewError,
+    DirEntry, DirMark, DirPart, FollowLinks, Handle, Kind, OpenEntry, Profile, RepoView,
+    Restriction, ViewError,
 };
 pub use write_rules::{WriteRule, WriteRules, is_guarded, is_protected};
 pub use writer::{

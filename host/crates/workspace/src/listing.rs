@@ -21,7 +21,7 @@ use super::git::{DirRules, IgnoreRules};
 use super::overlay::{Lookup, Overlay};
 use super::paths::{GlobError, PathGlobs, is_at_or_below, name_of};
 use super::reading::regular;
-use super::view::{FollowLinks, Kind, MAX_PATH, OpenEntry, RepoView, StopCheck, ViewError};
+use super::view::{FollowLinks, Handle, Kind, MAX_PATH, OpenEntry, RepoView, StopCheck, ViewError};
 
 /// Maximum number of entries in one answer.
 pub const MAX_ENTRIES: usize = 5_000;
@@ -239,7 +239,7 @@ impl<'v> SelectionWalk<'v> {
                     (self.view.ignores(), self.view.overlay()),
                     self.view.stop(),
                     start.path.as_bytes(),
-                    start.fd,
+                    start.handle.into_directory()?,
                     after,
                 )?);
             }
@@ -338,15 +338,21 @@ impl<'v> SelectionWalk<'v> {
     }
 
     /// Opens the regular file that the last step returned.
-    pub(super) fn open(&self, item: Item) -> Result<(OwnedFd, Stat), Errno> {
+    pub(super) fn open(&self, item: Item) -> Result<(Handle, Stat), Errno> {
         match (item.seen, self.walk.as_ref().and_then(TreeWalk::dir)) {
-            (Some(seen), _) => Ok((seen.fd, seen.stat)),
+            (Some(seen), _) => Ok((seen.handle, seen.stat)),
             (None, Some(_)) if self.view.is_in_overlay(&item.path) => {
-                regular(self.view.resolve("", &item.path, FollowLinks::No).map_err(gone)?.fd)
+                let seen = self.view.resolve("", &item.path, FollowLinks::No).map_err(gone)?;
+                if seen.kind == Kind::File {
+                    Ok((seen.handle, seen.stat))
+                } else {
+                    Err(Errno::ISDIR)
+                }
             }
             (None, Some(dir)) => {
                 let name = name_of(item.path.as_bytes());
-                regular(rustix::fs::openat(dir, name, READ, Mode::empty())?)
+                let (fd, stat) = regular(rustix::fs::openat(dir, name, READ, Mode::empty())?)?;
+                Ok((Handle::Real(fd), stat))
             }
             (None, None) => Err(Errno::NOENT),
         }

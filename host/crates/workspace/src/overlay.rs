@@ -8,7 +8,6 @@
 //! repository has none of that name.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::paths::RepoPath;
@@ -18,11 +17,12 @@ use super::transaction::{self, directory, on_the_way};
 use super::view::Kind;
 use super::writer::{Change, Checked, EditError};
 use act_fs::{DIRECTORY, Root};
+use rustix::fs::{FileType, RawMode, Stat};
 
-/// Bytes that one overlay holds, the original content of changed files included.
+/// Bytes that one overlay holds; in a dry run the original content of changed files is among them.
 const MAX_BYTES: usize = 64 << 20;
-/// Files, directories and whiteouts of an overlay whose files are written one by one. A dry run is bounded by the
-/// number of files that its writer may change.
+/// Files, directories and whiteouts that a branch may add to the overlay that it began with. A dry run is bounded by
+/// the number of files that its writer may change.
 const MAX_ENTRIES: usize = 10_000;
 
 /// Changes over a repository. Clones share them.
@@ -45,11 +45,13 @@ enum Entry {
     Whiteout,
 }
 
+/// A file of the layer below that was changed here.
 #[derive(Debug, Clone)]
-struct Original {
-    content: Content,
-    /// The version that a change has to expect; `None` in a dry run, which needs none.
-    version: Option<Version>,
+enum Original {
+    /// The content, from which a dry run makes its patch.
+    Content(Content),
+    /// The version that a change has to expect. A branch needs no more, so removing a file takes no copy of it.
+    Version(Version),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,23 +92,53 @@ impl Content {
     }
 }
 
+impl Original {
+    fn is(&self, content: &Content) -> bool {
+        match self {
+            Self::Content(original) => original == content,
+            // Other permission bits alone are no change of a file.
+            Self::Version(version) => version.digest == digest(&content.bytes),
+        }
+    }
+
+    fn blob(&self) -> Blob {
+        match self {
+            Self::Content(content) => content.blob(),
+            Self::Version(version) => {
+                Blob { bytes: [].into(), mode: NEW_FILE, sha256: version.digest.clone() }
+            }
+        }
+    }
+
+    /// Returns the number of bytes that the overlay holds for it.
+    fn len(&self) -> usize {
+        match self {
+            Self::Content(content) => content.bytes.len(),
+            Self::Version(_) => 0,
+        }
+    }
+}
+
 impl OverlayFile {
     pub(super) fn digest(&self) -> String {
         digest(&self.content.bytes)
     }
 
-    /// Returns a handle from which the content can be read, as from a file of the repository. The file has no times,
-    /// because the time of a write would be a clock for a component that was granted none.
-    pub(super) fn open(&self) -> std::io::Result<OwnedFd> {
-        use rustix::fs::{Timespec, Timestamps};
-        use std::io::{Seek, Write};
-        let mut file = std::fs::File::from(nameless()?);
-        file.write_all(&self.content.bytes)?;
-        file.rewind()?;
-        let never = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let times = Timestamps { last_access: never, last_modification: never };
-        rustix::fs::futimens(&file, &times)?;
-        Ok(file.into())
+    pub(super) fn bytes(&self) -> Arc<Vec<u8>> {
+        Arc::clone(&self.content.bytes)
+    }
+
+    /// Returns the metadata of the file, in which the owner is that of another entry. The file has no times, because the
+    /// time of a write would be a clock for a component that was granted none.
+    pub(super) fn stat(&self, other: Stat) -> Stat {
+        let mut stat = other;
+        stat.st_mode = FileType::RegularFile.as_raw_mode() | self.content.mode as RawMode;
+        stat.st_size = i64::try_from(self.content.bytes.len()).unwrap_or(i64::MAX);
+        (stat.st_dev, stat.st_nlink) = (0, 1);
+        (stat.st_atime, stat.st_atime_nsec) = (0, 0);
+        (stat.st_mtime, stat.st_mtime_nsec) = (0, 0);
+        (stat.st_ctime, stat.st_ctime_nsec) = (0, 0);
+        stat
     }
 }
 
@@ -154,8 +186,8 @@ impl Overlay {
         Some(bytes[from..to].to_vec())
     }
 
-    /// Copies a file up from the layer below, so that it can be written, renamed or removed. `version` is the one that
-    /// the change has to expect.
+    /// Copies a file up from the layer below, so that it can be written or renamed. `version` is the one that the
+    /// change has to expect.
     ///
     /// # Errors
     ///
@@ -168,10 +200,9 @@ impl Overlay {
         version: Version,
     ) -> Result<(), OverlayFull> {
         let mut layer = self.layer();
-        layer.check_room(path, bytes.len().saturating_mul(2))?;
+        layer.check_room(path, bytes.len())?;
         let content = Content { bytes: Arc::new(bytes), mode };
-        let original = Original { content: content.clone(), version: Some(version) };
-        layer.set_original(path, || Some(original));
+        layer.set_original(path, || Some(Original::Version(version)));
         layer.set(path, Entry::File(OverlayFile { content, from: Some(path.to_owned()) }));
         Ok(())
     }
@@ -182,7 +213,7 @@ impl Overlay {
     ///
     /// [`OverlayFull`].
     pub fn create_file(&self, path: &str) -> Result<(), OverlayFull> {
-        self.add(path, Entry::File(OverlayFile::new(vec![])))
+        self.add(path, Entry::File(OverlayFile::new(vec![])), None)
     }
 
     /// Creates a directory where no entry is visible.
@@ -191,7 +222,7 @@ impl Overlay {
     ///
     /// [`OverlayFull`].
     pub fn create_directory(&self, path: &str) -> Result<(), OverlayFull> {
-        self.add(path, Entry::Directory)
+        self.add(path, Entry::Directory, None)
     }
 
     /// Removes an empty directory, or a file that was changed here.
@@ -200,13 +231,22 @@ impl Overlay {
     ///
     /// [`OverlayFull`].
     pub fn remove(&self, path: &str) -> Result<(), OverlayFull> {
-        self.add(path, Entry::Whiteout)
+        self.add(path, Entry::Whiteout, None)
     }
 
-    fn add(&self, path: &str, entry: Entry) -> Result<(), OverlayFull> {
+    /// Removes a file that was not changed here. `version` is the one that the deletion has to expect.
+    ///
+    /// # Errors
+    ///
+    /// [`OverlayFull`].
+    pub fn remove_unchanged(&self, path: &str, version: Version) -> Result<(), OverlayFull> {
+        self.add(path, Entry::Whiteout, Some(Original::Version(version)))
+    }
+
+    fn add(&self, path: &str, entry: Entry, original: Option<Original>) -> Result<(), OverlayFull> {
         let mut layer = self.layer();
         layer.check_room(path, 0)?;
-        layer.set_original(path, || None);
+        layer.set_original(path, || original);
         layer.set(path, entry);
         Ok(())
     }
@@ -310,7 +350,7 @@ impl Overlay {
             ProposedFile {
                 path: path.clone(),
                 from: from.filter(|from| moved_from.insert(from.clone())),
-                before: original.map(|original| original.content.blob()),
+                before: original.map(Original::blob),
                 after: file.map(|file| file.content.blob()),
             }
         });
@@ -324,16 +364,15 @@ impl Overlay {
         let changes = layer.differences().filter_map(|(path, original, file)| {
             let path = path.clone();
             let bytes = file.map(|file| file.content.bytes.to_vec());
-            Some(match (original, bytes) {
-                (None, bytes) => Change::Create { path, bytes: bytes? },
-                (Some(original), None) => {
-                    Change::Delete { path, expect: original.version.clone()? }
-                }
-                // Other permission bits alone are no change of a file.
-                (Some(original), Some(bytes)) if *original.content.bytes == bytes => return None,
-                (Some(original), Some(bytes)) => {
-                    Change::Replace { path, expect: original.version.clone()?, bytes }
-                }
+            let expect = match original {
+                None => return Some(Change::Create { path, bytes: bytes? }),
+                Some(Original::Version(version)) => version.clone(),
+                // The changes of a dry run are shown and not made.
+                Some(Original::Content(_)) => return None,
+            };
+            Some(match bytes {
+                None => Change::Delete { path, expect },
+                Some(bytes) => Change::Replace { path, expect, bytes },
             })
         });
         let mut changes: Vec<_> = changes.collect();
@@ -397,14 +436,17 @@ impl Layer {
                 Some(Entry::File(file)) => Some(file),
                 _ => None,
             };
-            let (before, after) =
-                (original.as_ref().map(|one| &one.content), file.map(|one| &one.content));
-            (before != after).then_some((path, original.as_ref(), file))
+            let is_as_before = match (original, file) {
+                (None, None) => true,
+                (Some(original), Some(file)) => original.is(&file.content),
+                (None, Some(_)) | (Some(_), None) => false,
+            };
+            (!is_as_before).then_some((path, original.as_ref(), file))
         })
     }
 
     fn check_room(&self, path: &str, bytes: usize) -> Result<(), OverlayFull> {
-        let has_entry = self.entries.len() < MAX_ENTRIES || self.entries.contains_key(path);
+        let has_entry = self.originals.len() < MAX_ENTRIES || self.originals.contains_key(path);
         let has_bytes = self.bytes.saturating_add(bytes) <= MAX_BYTES;
         if has_entry && has_bytes { Ok(()) } else { Err(OverlayFull) }
     }
@@ -415,7 +457,7 @@ impl Layer {
             return;
         }
         let original = original();
-        self.bytes += original.as_ref().map_or(0, |original| original.content.bytes.len());
+        self.bytes += original.as_ref().map_or(0, Original::len);
         // An entry that a branch took over counts from now on.
         self.bytes += self.entries.get(path).map_or(0, Entry::len);
         self.originals.insert(path.to_owned(), original);
@@ -481,7 +523,7 @@ impl Layer {
                     return Err(binary(path));
                 }
                 let content = Content { bytes: Arc::new(bytes), mode: stat.st_mode & 0o777 };
-                let original = Original { content: content.clone(), version: None };
+                let original = Original::Content(content.clone());
                 self.set_original(path.as_str(), || Some(original));
                 OverlayFile { content, from: Some(path.to_string()) }
             }
@@ -525,22 +567,6 @@ impl Entry {
 /// The refusal of a binary file: a dry run is shown as text.
 fn binary(path: &RepoPath) -> EditError {
     EditError::Forbidden { path: path.to_string(), reason: edit_protocol::Reason::Binary }
-}
-
-/// Creates a file without a name, which disappears with its last handle.
-#[cfg(target_os = "linux")]
-pub(super) fn nameless() -> std::io::Result<OwnedFd> {
-    Ok(rustix::fs::memfd_create("act", rustix::fs::MemfdFlags::CLOEXEC)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-pub(super) fn nameless() -> std::io::Result<OwnedFd> {
-    use rustix::fs::{Mode, OFlags};
-    let path = std::env::temp_dir().join(format!(".act-{:032x}", rand::random::<u128>()));
-    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let fd = rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?;
-    rustix::fs::unlink(&path)?;
-    Ok(fd)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::FileExt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use act_fs::Sha256;
@@ -15,7 +14,9 @@ pub use edit_protocol::{SNIFFED as BINARY_PROBE, is_binary};
 use rustix::fs::{FileType, Stat};
 use rustix::io::Errno;
 
-use super::view::{FollowLinks, Kind, Profile, RepoView, ViewError};
+use super::transaction::digest_of;
+use super::view::{FollowLinks, Handle, Kind, OpenEntry, Profile, RepoView, ViewError};
+use super::writer::MAX_SEEN;
 
 /// Maximum number of bytes in one answer.
 pub const MAX_READ: u64 = 8 << 20;
@@ -78,7 +79,7 @@ pub fn read(
     }
     let failed =
         |error: std::io::Error| ReadError::Failed { path: path.clone(), why: error.to_string() };
-    let file = File::from(seen.fd);
+    let file = seen.handle;
     let size = u64::try_from(seen.stat.st_size).unwrap_or(0);
     let text_only = view.profile() == Profile::Scout;
     let head = || read_at(&file, 0, (BINARY_PROBE as u64).min(size)).map_err(failed);
@@ -101,7 +102,7 @@ pub fn read(
         return Err(ReadError::Binary { path });
     }
     view.record_read(&path);
-    let size = file.metadata().map_err(failed)?.len();
+    let size = file.size().map_err(failed)?;
     if size > want.version_bytes.unwrap_or(MAX_READ).min(MAX_READ) {
         return Err(ReadError::TooLarge { path, size });
     }
@@ -117,20 +118,50 @@ pub fn read(
     Ok(Chunk { path, bytes, size, version: Some(version) })
 }
 
+/// Returns the version of a file whose content the caller does not need, because the file is to be deleted. A link is not
+/// followed.
+///
+/// # Errors
+/// `View` for a path that cannot be resolved, `NotAFile` for another kind of file, `TooLarge` for a file that is too large to
+/// be deleted, and `Failed` with the error of the system.
+pub fn version(
+    view: &RepoView,
+    path: &str,
+    versions: Option<&Versions>,
+) -> Result<Version, ReadError> {
+    view.stop().go_on().map_err(ViewError::from)?;
+    let OpenEntry { handle, path, kind, stat } = view.resolve("", path, FollowLinks::No)?;
+    if kind != Kind::File {
+        return Err(ReadError::NotAFile { path });
+    }
+    let digest = match handle {
+        Handle::Overlay(bytes) => Ok(Some(digest(&bytes))),
+        Handle::Real(fd) => digest_of(&File::from(fd), MAX_SEEN),
+    };
+    match digest {
+        Ok(Some(digest)) => Ok(match versions {
+            Some(versions) => versions.observe(&path, &digest),
+            None => Version { number: 1, digest },
+        }),
+        Ok(None) => {
+            let size = u64::try_from(stat.st_size).unwrap_or_default();
+            Err(ReadError::TooLarge { path, size })
+        }
+        Err(error) => Err(ReadError::Failed { path, why: error.to_string() }),
+    }
+}
+
 /// Reads at most `length` bytes, and fewer from a file that shrinks meanwhile.
-pub(super) fn read_at(file: &File, mut offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
+pub(super) fn read_at(file: &Handle, mut offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
     let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
     let mut filled = 0;
     while filled < bytes.len() {
-        match file.read_at(&mut bytes[filled..], offset) {
-            Ok(0) => break,
-            Ok(count) => {
-                filled += count;
-                offset += count as u64;
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+        let count = file.read_at(&mut bytes[filled..], offset)?;
+        if count == 0 {
+            break;
         }
+        filled += count;
+        offset += count as u64;
     }
     bytes.truncate(filled);
     Ok(bytes)

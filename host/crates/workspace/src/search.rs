@@ -5,16 +5,13 @@
 //! against a whole file, which must be smaller, and each match begins after the one before. Between two attempts the
 //! search checks whether the answer is still wanted.
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
-
 use edit_protocol::{BYTE_ORDER_MARK, Line};
 use regex::bytes::{Regex, RegexBuilder};
 use rustix::fs::Stat;
 
 use super::listing::{Selection, SelectionError, SelectionWalk, Step};
 use super::reading::{is_binary, read_at};
-use super::view::{FollowLinks, Kind, RepoView, StopCheck, ViewError};
+use super::view::{FollowLinks, Handle, Kind, RepoView, StopCheck, ViewError};
 
 /// Maximum number of hits in one answer.
 pub const MAX_HITS: usize = 1_000;
@@ -102,7 +99,8 @@ pub fn search(
         match view.resolve("", &cursor.path, FollowLinks::No) {
             Ok(seen) if seen.kind == Kind::File && seen.path == cursor.path => {
                 view.record_read(&cursor.path);
-                let text = matcher.read(seen.fd, &seen.stat, &mut searched, &mut hits.truncated);
+                let text =
+                    matcher.read(&seen.handle, &seen.stat, &mut searched, &mut hits.truncated);
                 matcher.find(&cursor.path, &text, cursor.line, &mut hits)?;
             }
             // The file was removed meanwhile.
@@ -121,9 +119,9 @@ pub fn search(
             }
             Step::Item(item) => {
                 let path = item.path.clone();
-                let Ok((fd, stat)) = walk.open(item) else { continue };
+                let Ok((handle, stat)) = walk.open(item) else { continue };
                 view.record_read(&path);
-                let text = matcher.read(fd, &stat, &mut searched, &mut hits.truncated);
+                let text = matcher.read(&handle, &stat, &mut searched, &mut hits.truncated);
                 matcher.find(&path, &text, 0, &mut hits)?;
             }
         }
@@ -185,11 +183,17 @@ impl<'v> Matcher<'v> {
     }
 
     /// Returns the text of a file, which is empty when the file is binary or too large.
-    fn read(&self, fd: OwnedFd, stat: &Stat, searched: &mut u64, truncated: &mut bool) -> Vec<u8> {
+    fn read(
+        &self,
+        file: &Handle,
+        stat: &Stat,
+        searched: &mut u64,
+        truncated: &mut bool,
+    ) -> Vec<u8> {
         let most = if self.multi_line { MAX_SPANNED } else { MAX_FILE };
         // One byte beyond the bound shows that the file is larger.
         let length = u64::try_from(stat.st_size).unwrap_or(0).min(most + 1);
-        let Ok(mut text) = read_at(&File::from(fd), 0, length) else { return vec![] };
+        let Ok(mut text) = read_at(file, 0, length) else { return vec![] };
         *searched += text.len() as u64;
         if is_binary(&text) {
             return vec![];

@@ -563,7 +563,7 @@ pub(super) fn whole(dir: impl AsFd, name: &str, most: u64) -> Option<(Vec<u8>, S
 }
 
 /// Returns the digest of a file, or `None` when it has more than `most` bytes.
-fn digest_of(file: &File, most: u64) -> std::io::Result<Option<String>> {
+pub(super) fn digest_of(file: &File, most: u64) -> std::io::Result<Option<String>> {
     let mut file = file.take(most.saturating_add(1));
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 64 << 10];
@@ -723,6 +723,9 @@ fn is_preserved(name: &[u8]) -> bool {
 const MAX_NAMES: usize = 20_000;
 const MAX_WAITING: usize = 4_000;
 
+/// Removes the temporary files of killed writers. Every writer that is opened does this, because no sign says that there
+/// are none: the store knows only the tasks of its own ARTIFACT_DIR, a mark in the repository would be a file of ours
+/// among those of the user, and either would miss what an older version left.
 pub(super) fn sweep_tree(root: &Root) {
     let mut waiting = VecDeque::from([String::new()]);
     let mut looked_at = 0;

@@ -18,7 +18,7 @@ use super::exclusion::{self, Rule};
 use super::git::IgnoreRules;
 use super::listing::scan;
 use super::notes::{is_in_notes, notes_dir_of};
-use super::overlay::{Lookup, Overlay};
+use super::overlay::{Lookup, Overlay, OverlayFile};
 use super::paths::{PathGlobs, is_at_or_below, join};
 
 /// Maximum number of bytes of a path, as in the system itself.
@@ -66,26 +66,78 @@ impl Kind {
     }
 }
 
-/// An open entry of the repository: its handle, and its real path from the root, which is empty for the root itself. The
-/// handle of a link gives only its metadata.
+/// An open entry and its real repository-relative name; the name of the root is empty.
 #[derive(Debug)]
 pub struct OpenEntry {
-    pub fd: OwnedFd,
+    pub handle: Handle,
     pub path: String,
     pub kind: Kind,
     pub stat: Stat,
 }
 
-impl OpenEntry {
-    /// Releases the content of a file: the handle reads nothing from now on. For a caller that reads the file elsewhere and
-    /// opens it many times, because each handle of a file in an overlay holds a copy of the content.
+/// An open entry of the repository or a file of the overlay.
+#[derive(Debug)]
+pub enum Handle {
+    /// An entry of the repository. The handle of a link can only be asked for its metadata and its target.
+    Real(OwnedFd),
+    /// The content of a file in the overlay when it was looked up. It is shared and not copied.
+    Overlay(Arc<Vec<u8>>),
+}
+
+impl Handle {
+    /// Reads bytes of a file, and fewer than the buffer holds at its end.
     ///
     /// # Errors
     ///
-    /// The process has no free file descriptor.
-    pub fn release_content(&mut self) -> std::io::Result<()> {
-        self.fd = super::overlay::nameless()?;
-        Ok(())
+    /// The error of the system.
+    pub fn read_at(&self, buffer: &mut [u8], offset: u64) -> std::io::Result<usize> {
+        let fd = match self {
+            Self::Real(fd) => fd,
+            Self::Overlay(bytes) => {
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+                let count = buffer.len().min(bytes.len() - from);
+                buffer[..count].copy_from_slice(&bytes[from..from + count]);
+                return Ok(count);
+            }
+        };
+        loop {
+            match rustix::io::pread(fd, &mut *buffer, offset) {
+                Err(Errno::INTR) => {}
+                read => return Ok(read?),
+            }
+        }
+    }
+
+    /// Returns the number of bytes that a file has now.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system.
+    pub fn size(&self) -> std::io::Result<u64> {
+        match self {
+            Self::Real(fd) => Ok(u64::try_from(rustix::fs::fstat(fd)?.st_size).unwrap_or_default()),
+            Self::Overlay(bytes) => Ok(bytes.len() as u64),
+        }
+    }
+
+    /// Returns the target of a link.
+    ///
+    /// # Errors
+    ///
+    /// The entry is no link, or the system cannot read it.
+    pub fn link_target(&self) -> std::io::Result<std::ffi::CString> {
+        match self {
+            Self::Real(fd) => Ok(rustix::fs::readlinkat(fd, "", vec![])?),
+            Self::Overlay(_) => Err(Errno::INVAL.into()),
+        }
+    }
+
+    /// Returns the handle of the system for a directory. The overlay holds directories by a handle of the root.
+    pub(super) fn into_directory(self) -> Result<OwnedFd, ViewError> {
+        match self {
+            Self::Real(fd) => Ok(fd),
+            Self::Overlay(_) => Err(ViewError::NotDirectory),
+        }
     }
 }
 
@@ -282,7 +334,10 @@ impl RepoView {
         let from = after.map_or(Bound::Unbounded, |DirMark(name)| Bound::Excluded(name.as_slice()));
         let over = self.overlay().map(|over| over.names(&dir.path)).unwrap_or_default();
         let real = match self.overlay().map(|over| over.lookup(&dir.path)) {
-            None | Some(Lookup::Lower) => Some(&dir.fd),
+            None | Some(Lookup::Lower) => match &dir.handle {
+                Handle::Real(fd) => Some(fd),
+                Handle::Overlay(_) => return Err(ViewError::NotDirectory),
+            },
             Some(Lookup::Directory) => None,
             Some(Lookup::File(_) | Lookup::Nothing | Lookup::NotDirectory) => {
                 return Err(ViewError::NotFound);
@@ -487,7 +542,7 @@ impl RepoView {
             if seen.kind != Kind::Directory {
                 return Err(ViewError::NotDirectory);
             }
-            above.push((seen.path, seen.fd));
+            above.push((seen.path, seen.handle.into_directory()?));
         }
         match above.pop() {
             Some((name, fd)) => {
@@ -499,21 +554,31 @@ impl RepoView {
 
     /// Looks up a real name in the overlay. Returns `None` where the repository itself is to be asked.
     fn resolve_in_overlay(&self, name: &str) -> Option<Result<OpenEntry, ViewError>> {
-        let handle = match self.overlay()?.lookup(name) {
+        let seen = match self.overlay()?.lookup(name) {
             Lookup::Lower => return None,
-            Lookup::Nothing => return Some(Err(ViewError::NotFound)),
-            Lookup::NotDirectory => return Some(Err(ViewError::NotDirectory)),
-            Lookup::File(written) => written.open(),
-            // The names of such a directory are listed from the overlay, never by this handle.
-            Lookup::Directory => self.root().as_fd().try_clone_to_owned(),
+            Lookup::Nothing => Err(ViewError::NotFound),
+            Lookup::NotDirectory => Err(ViewError::NotDirectory),
+            Lookup::File(file) => self.see_in_overlay(name, &file),
+            Lookup::Directory => {
+                // The names of such a directory are listed from the overlay, never by this handle.
+                let root = self.root().as_fd().try_clone_to_owned();
+                root.map_err(|_| ViewError::Io(Errno::MFILE))
+                    .and_then(|root| self.judge(root, name.to_owned()))
+            }
         };
-        let failed = |_| ViewError::Io(Errno::MFILE);
-        Some(handle.map_err(failed).and_then(|fd| self.judge(fd, name.to_owned())).map(|seen| {
-            // Each call opens another handle; the inode number has to be the same for one name.
+        Some(seen.map(|seen| {
+            // The overlay has no inodes, and the number has to be the same whenever a name is looked up.
             let mut stat = seen.stat;
             stat.st_ino = inode_of(name);
             OpenEntry { stat, ..seen }
         }))
+    }
+
+    fn see_in_overlay(&self, name: &str, file: &OverlayFile) -> Result<OpenEntry, ViewError> {
+        self.admit(name, Some(Kind::File))?;
+        let root = rustix::fs::fstat(self.root().as_fd()).map_err(|errno| failed(errno, name))?;
+        let (handle, stat) = (Handle::Overlay(file.bytes()), file.stat(root));
+        Ok(OpenEntry { handle, path: name.to_owned(), kind: Kind::File, stat })
     }
 
     /// Checks the open handle itself.
@@ -523,7 +588,7 @@ impl RepoView {
             return Err(not_permitted(&path, NOT_A_FILE));
         };
         self.admit(&path, Some(kind))?;
-        Ok(OpenEntry { fd, path, kind, stat })
+        Ok(OpenEntry { handle: Handle::Real(fd), path, kind, stat })
     }
 
     fn admit(&self, path: &str, kind: Option<Kind>) -> Result<(), ViewError> {

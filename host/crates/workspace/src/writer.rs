@@ -23,7 +23,7 @@ use super::write_rules::{WriteRules, is_guarded};
 /// Maximum number of bytes of a written file: no more than can be read again.
 pub const MAX_WRITE: u64 = MAX_READ;
 /// Maximum number of bytes of a file that is deleted or moved, which is read to compare it with the expected version.
-const MAX_SEEN: u64 = 1 << 30;
+pub(super) const MAX_SEEN: u64 = 1 << 30;
 /// Maximum number of changes in one call.
 const MAX_CHANGES: usize = 200;
 /// Maximum number of bytes that one task may write.

@@ -88,10 +88,10 @@ impl HostDescriptor for Files<'_> {
     }
 
     async fn stat(&mut self, handle: Handle) -> FsResult<DescriptorStat> {
-        let OpenFile { seen, in_scratch, .. } = self.get(&handle)?;
-        let stat = match in_scratch {
-            true => seen.stat,
-            false => rustix::fs::fstat(&seen.fd).map_err(|_| ErrorCode::Io)?,
+        let OpenFile { seen, .. } = self.get(&handle)?;
+        let stat = match &seen.handle {
+            act_workspace::Handle::Overlay(_) => seen.stat,
+            act_workspace::Handle::Real(fd) => rustix::fs::fstat(fd).map_err(|_| ErrorCode::Io)?,
         };
         let scratch = self.call.scratch.as_ref();
         let changed = scratch.and_then(|scratch| scratch.changed_file_size(&seen.path));
@@ -136,8 +136,7 @@ impl HostDescriptor for Files<'_> {
         if seen.kind != Kind::Link {
             return Err(ErrorCode::Invalid.into());
         }
-        let target = rustix::fs::readlinkat(&seen.fd, "", vec![]);
-        let target = target.map_err(|_| ErrorCode::Invalid)?.into_string();
+        let target = seen.handle.link_target().map_err(|_| ErrorCode::Invalid)?.into_string();
         Ok(target.map_err(|_| ErrorCode::IllegalByteSequence)?)
     }
 
@@ -260,8 +259,7 @@ impl HostDescriptor for Files<'_> {
         if file.kind != Kind::File {
             return Err(ErrorCode::IsDirectory.into());
         }
-        let removed = self.copy_up(&file)?.remove(&file.path);
-        self.check_room(removed, &file.path)
+        self.remove_file(&file)
     }
 
     async fn rename_at(
@@ -280,11 +278,13 @@ impl HostDescriptor for Files<'_> {
             Some(to) if to.path == from.path => return Ok(()),
             Some(to) if to.kind == Kind::Directory => return Err(ErrorCode::IsDirectory.into()),
             Some(to) => {
-                self.copy_up(&to)?;
+                self.copy_up(&from)?;
+                self.remove_file(&to)?;
                 to.path
             }
             None => self.new_name(&to_handle, &to_path, Kind::File)?,
         };
+        // The file under its new name is created by the change that the writer gets, so its content is needed.
         let renamed = self.copy_up(&from)?.rename(&from.path, &to);
         self.check_room(renamed, &to)
     }

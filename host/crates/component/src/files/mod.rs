@@ -27,7 +27,7 @@ use wasmtime_wasi::p2::{FsError, FsResult};
 use crate::call::{CallContext, State};
 use crate::capability::{Capability, ReadAccess};
 use act_workspace::{
-    FollowLinks, Kind, OpenEntry, Overlay, OverlayFull, Profile, Slice, ViewError,
+    FollowLinks, Kind, OpenEntry, Overlay, OverlayFull, Profile, ReadError, Slice, ViewError,
 };
 use streams::{BytesUsedUp, Reader};
 
@@ -127,7 +127,7 @@ impl Files<'_> {
     fn push(&mut self, mut seen: OpenEntry, is_writable: bool) -> FsResult<Handle> {
         if seen.kind == Kind::File && self.access()?.view.profile() == Profile::Scout {
             let mut head = [0; act_workspace::BINARY_PROBE];
-            let count = rustix::io::pread(&seen.fd, &mut head, 0).map_err(|_| ErrorCode::Io)?;
+            let count = seen.handle.read_at(&mut head, 0).map_err(|_| ErrorCode::Io)?;
             if act_workspace::is_binary(&head[..count]) {
                 self.call.deny(Capability::RepoRead, &seen.path);
                 return Err(ErrorCode::NoEntry.into());
@@ -136,8 +136,9 @@ impl Files<'_> {
         let changed = self.call.scratch.as_ref().and_then(|it| it.changed_file_size(&seen.path));
         let in_scratch = seen.kind == Kind::File && changed.is_some();
         if in_scratch {
-            // Otherwise a component could fill the memory of the host with handles of one large file.
-            seen.release_content().map_err(|_| ErrorCode::Io)?;
+            // Each write after an open handle makes another content, so a component that opens and writes in turn could
+            // fill the memory of the host with handles of one large file.
+            seen.handle = act_workspace::Handle::Overlay(Arc::default());
         }
         self.call.meters.repo_read.opened.add(1);
         let open = OpenFile { seen: Arc::new(seen), in_scratch, is_writable };
@@ -220,10 +221,7 @@ impl Files<'_> {
         }
         let want = Slice { path: file.path.clone(), with_version: true, ..Slice::default() };
         let read = act_workspace::read(&access.view, &want, access.versions.as_ref());
-        let chunk = read.map_err(|error| match error {
-            act_workspace::ReadError::TooLarge { .. } => ErrorCode::FileTooLarge,
-            _ => ErrorCode::Io,
-        })?;
+        let chunk = read.map_err(|error| read_error_code(&error))?;
         if chunk.size > most {
             // Another program has written more to the file since it was found.
             self.call.used_up(bytes_left, &file.path);
@@ -234,6 +232,18 @@ impl Files<'_> {
         let copied = scratch.copy_up(&file.path, chunk.bytes, mode, version);
         self.check_room(copied, &file.path)?;
         Ok(scratch)
+    }
+
+    /// Removes a file from the scratch copy. Its content is not copied: the deletion needs its version alone.
+    fn remove_file(&mut self, file: &OpenEntry) -> FsResult<()> {
+        let scratch = self.scratch()?;
+        if scratch.changed_file_size(&file.path).is_some() {
+            return self.check_room(scratch.remove(&file.path), &file.path);
+        }
+        let access = self.access()?;
+        let version = act_workspace::version(&access.view, &file.path, access.versions.as_ref());
+        let version = version.map_err(|error| read_error_code(&error))?;
+        self.check_room(scratch.remove_unchanged(&file.path, version), &file.path)
     }
 
     /// Records that the scratch copy is full.
@@ -305,6 +315,13 @@ fn error_code(error: &ViewError) -> ErrorCode {
         ViewError::Invalid(_) => ErrorCode::Invalid,
         ViewError::TooLong => ErrorCode::NameTooLong,
         ViewError::Io(_) => ErrorCode::Io,
+    }
+}
+
+fn read_error_code(error: &ReadError) -> ErrorCode {
+    match error {
+        ReadError::TooLarge { .. } => ErrorCode::FileTooLarge,
+        _ => ErrorCode::Io,
     }
 }
 

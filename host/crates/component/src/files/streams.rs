@@ -85,12 +85,7 @@ impl Reader {
     }
 
     fn read_into(&self, buffer: &mut [u8]) -> Result<usize, ReaderError> {
-        loop {
-            match rustix::io::pread(&self.file.fd, &mut *buffer, self.offset) {
-                Err(rustix::io::Errno::INTR) => {}
-                read => return read.map_err(|errno| ReaderError::Io(errno.into())),
-            }
-        }
+        self.file.handle.read_at(buffer, self.offset).map_err(ReaderError::Io)
     }
 }
 

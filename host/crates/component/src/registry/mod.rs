@@ -26,7 +26,7 @@ use crate::{
 use act_audit::{Audit, AuditError, Decision, Entry, Event, Subject};
 use act_config::{ComponentKind, ComponentRequest};
 use act_core::shell_word;
-use act_workspace::{FollowLinks, Profile, RepoView, RootIdentity, digest};
+use act_workspace::{FollowLinks, Handle, Profile, RepoView, RootIdentity, digest};
 
 /// All files that decide about components, as they were read.
 #[derive(Debug)]
@@ -329,10 +329,12 @@ impl Registry {
     fn file_bytes(&self, request: &ComponentRequest) -> Option<Vec<u8>> {
         let view = RepoView::open(&self.repo.as_ref()?.root, Profile::Tool).ok()?;
         let entry = view.resolve("", &request.path, FollowLinks::Yes).ok()?;
-        if entry.kind != act_workspace::Kind::File {
-            return None;
+        match entry.handle {
+            Handle::Real(fd) if entry.kind == act_workspace::Kind::File => {
+                act_fs::read_bounded(File::from(fd), MAX_WASM).ok()
+            }
+            _ => None,
         }
-        act_fs::read_bounded(File::from(entry.fd), MAX_WASM).ok()
     }
 }
 

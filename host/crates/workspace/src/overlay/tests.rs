@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::Fixture;
 use crate::{
-    Change, Pattern, Profile, RepoView, RepoWriter, Selection, Slice, Version, WriteRules, list,
-    patch, read, search,
+    Change, FollowLinks, Handle, Pattern, Profile, RepoView, RepoWriter, Selection, Slice, Version,
+    WriteRules, list, patch, read, search,
 };
 
 struct Dry {
@@ -242,13 +242,67 @@ fn a_branch_begins_with_the_overlay_and_its_changes_are_made_over_it() {
     assert_eq!((bytes.as_slice(), branch.read_at("a.txt", 0, 9)), (&b"uno\n"[..], None));
     branch.copy_up("a.txt", bytes, NEW_FILE, version).unwrap();
     branch.write_at("a.txt", None, b"due\n").unwrap();
-    assert_eq!(branch.layer().bytes, 4 + 8, "what it held and what it holds");
+    assert_eq!(branch.layer().bytes, 8, "the content of the file below is not held");
     assert_eq!((text(&view), text(writer.view())), (b"uno\ndue\n".into(), b"uno\n".into()));
     writer.apply(&branch.changes(), &|| false).unwrap();
     let [file] = overlay.files().try_into().unwrap();
     assert_eq!(*file.before.unwrap().bytes, *b"one\n");
     assert_eq!(*file.after.unwrap().bytes, *b"uno\ndue\n");
     assert_eq!(fixture.text("a.txt"), "one\n");
+}
+
+// FOREIGN-9: a deletion needs the version of the file and not its content
+#[test]
+fn a_large_file_below_is_removed_without_a_copy_and_replaced_by_what_takes_its_name() {
+    let fixture = Fixture::new(&[]);
+    let file = std::fs::File::create(fixture.root.join("large")).unwrap();
+    file.set_len(MAX_BYTES as u64 + 1).unwrap();
+    let overlay = Overlay::default();
+    let view = fixture.view(Profile::Tool).over(&overlay);
+    let writer = RepoWriter::open(&fixture.root, WriteRules::default()).unwrap();
+    let expect = crate::version(&view, "large", Some(writer.versions())).unwrap();
+    overlay.remove_unchanged("large", expect.clone()).unwrap();
+    assert_eq!(overlay.layer().bytes, 0);
+    let gone = Change::Delete { path: "large".to_owned(), expect: expect.clone() };
+    assert_eq!(overlay.changes(), [gone]);
+    overlay.create_file("large").unwrap();
+    overlay.write_at("large", None, b"x").unwrap();
+    let bytes = b"x".to_vec();
+    assert_eq!(overlay.changes(), [Change::Replace { path: "large".into(), expect, bytes }]);
+    overlay.remove("large").unwrap();
+    writer.apply(&overlay.changes(), &|| false).unwrap();
+    assert!(!fixture.root.join("large").exists());
+}
+
+#[test]
+fn a_look_up_shares_the_content_of_a_file() {
+    let overlay = Overlay::default();
+    let fixture = Fixture::new(&[]);
+    overlay.create_file("a").unwrap();
+    overlay.write_at("a", None, b"content").unwrap();
+    let view = fixture.view(Profile::Tool).over(&overlay);
+    let content = || match view.resolve("", "a", FollowLinks::No).unwrap().handle {
+        Handle::Overlay(bytes) => bytes,
+        Handle::Real(_) => panic!("it is in the overlay alone"),
+    };
+    let first = content();
+    assert!(Arc::ptr_eq(&first, &content()));
+    overlay.write_at("a", Some(0), b"C").unwrap();
+    assert_eq!((first.as_slice(), content().as_slice()), (&b"content"[..], &b"Content"[..]));
+}
+
+// FOREIGN-10: the entries of the dry run are bounded by its own writer
+#[test]
+fn the_entries_that_a_branch_began_with_take_no_room_in_it() {
+    let overlay = Overlay::default();
+    for i in 0..MAX_ENTRIES {
+        overlay.create_file(&format!("n{i}")).unwrap();
+    }
+    let branch = overlay.branch();
+    for i in 0..MAX_ENTRIES {
+        branch.create_file(&format!("m{i}")).unwrap();
+    }
+    assert_eq!(branch.create_file("more"), Err(OverlayFull));
 }
 
 #[derive(Debug, Clone)]
