@@ -169,27 +169,13 @@ fn wasm_cargo() -> Outcome<Vec<String>> {
         let file = cache.join("wasm-target/env.sh");
         let text = fs::read_to_string(&file).ok()?;
         println!("cargo:rerun-if-changed={}", file.display());
-        let words = text.lines().flat_map(shell_words).collect::<Vec<_>>();
+        let words = text.lines().filter_map(shlex::split).flatten().collect::<Vec<_>>();
         words.iter().find_map(|word| Some(word.strip_prefix("WASM_CARGO=")?.to_owned()))
     };
     let command = env::var("WASM_CARGO").ok().filter(|command| !command.trim().is_empty());
     let command = command.or_else(from_setup).unwrap_or_else(|| "cargo".to_owned());
     let words = command.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     if words.is_empty() { Err("WASM_CARGO names no command".to_owned()) } else { Ok(words) }
-}
-
-/// Splits a line into words as bash's `%q` writes them, with a backslash before every special character.
-fn shell_words(line: &str) -> Vec<String> {
-    let (mut words, mut word, mut characters) = (Vec::new(), String::new(), line.chars());
-    while let Some(character) = characters.next() {
-        match character {
-            '\\' => word.extend(characters.next()),
-            ' ' => words.push(std::mem::take(&mut word)),
-            other => word.push(other),
-        }
-    }
-    words.push(word);
-    words
 }
 
 /// The target directory of the guests, beside the profiles of the outer build. It cannot be the outer one, because cargo holds

@@ -12,7 +12,7 @@ use rustix::termios::{QueueSelector, tcflush};
 use super::{CommonOptions, answer};
 use crate::output::{Line, Output, Tone};
 use act_component::registry::{ComponentDocument, ComponentList, State};
-use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party, Set};
+use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_task::capabilities::{
@@ -375,39 +375,12 @@ fn grants_in_words(grant: &Grant) -> Vec<String> {
 }
 
 fn in_words(grant: &Grant) -> Vec<String> {
-    capabilities(grant).into_iter().map(|(_, words)| words).collect()
+    capabilities(grant).map(|capability| capability.in_words(grant)).collect()
 }
 
-/// Returns each granted capability, and its name with its bounds.
-fn capabilities(grant: &Grant) -> Vec<(Capability, String)> {
-    let granted = Capability::ALL.into_iter().filter(|capability| grant.has(*capability));
-    let words = |capability: Capability| match bounds(capability, grant) {
-        Some(bounds) if !bounds.is_empty() => format!("{} {bounds}", capability.name()),
-        _ => capability.name().to_owned(),
-    };
-    granted.map(|capability| (capability, words(capability))).collect()
-}
-
-fn bounds(of: Capability, grant: &Grant) -> Option<String> {
-    match of {
-        Capability::RepoRead => match &grant.repo_read.as_ref()?.paths {
-            Set::Any => None,
-            Set::Only(parts) if parts.is_empty() => Some("of nothing".to_owned()),
-            Set::Only(parts) => Some(format!("of {}", joined(parts.iter()))),
-        },
-        Capability::Llm => {
-            let llm = grant.llm.as_ref()?;
-            Some(format!("({} calls, {} tokens)", llm.calls, llm.tokens))
-        }
-        Capability::Http => {
-            let http = grant.http.as_ref()?;
-            let (methods, origins) = (joined(http.methods.values()), joined(http.origins.values()));
-            Some(format!("({methods} to {origins})"))
-        }
-        Capability::Env => Some(joined(grant.env.values())),
-        Capability::Clock => Some(format!("({:?})", grant.clock).to_lowercase()),
-        Capability::RepoWrite | Capability::Random | Capability::Sockets => None,
-    }
+/// Returns the granted capabilities.
+fn capabilities(grant: &Grant) -> impl Iterator<Item = Capability> {
+    Capability::ALL.into_iter().filter(|capability| grant.has(*capability))
 }
 
 /// Returns each grant with its meaning, for a user who does not know the names of the grants.
@@ -415,24 +388,10 @@ fn may(grant: &Grant) -> Vec<Line> {
     let line = |what: &str, means: &str| {
         Line::of(Tone::Strong, format!("  {what}")).and(Tone::Plain, format!(": {means}"))
     };
-    let granted = capabilities(grant);
-    if granted.is_empty() {
+    if capabilities(grant).next().is_none() {
         return vec![line("nothing", "it has no permission")];
     }
-    granted.iter().map(|(capability, words)| line(words, meaning(*capability))).collect()
-}
-
-fn meaning(of: Capability) -> &'static str {
-    match of {
-        Capability::RepoRead => "reads files of the repository, except secrets and hidden files",
-        Capability::RepoWrite => "changes files through act, except protected ones",
-        Capability::Llm => "asks your model, within limits for each query",
-        Capability::Http => "sends requests to these addresses, within limits for each query",
-        Capability::Env => "reads these environment variables and no others",
-        Capability::Clock => "reads the time",
-        Capability::Random => "gets unpredictable numbers",
-        Capability::Sockets => "opens network connections without going through act",
-    }
+    capabilities(grant).map(|one| line(&one.in_words(grant), one.meaning())).collect()
 }
 
 fn joined<T: std::fmt::Display>(values: impl Iterator<Item = T>) -> String {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::admission::Need;
-use crate::capability::Capability;
+use crate::capability::{Capability, Import};
 use crate::foreign::{self, Function, LeftOut};
 use crate::inspect::{NotAComponent, Sections, malformed};
 use crate::limits::{MAX_MEMORY, MAX_WALL_MS};
@@ -173,7 +173,7 @@ impl Manifest {
         exports: &[String],
         written: Option<Self>,
     ) -> Result<Self, ManifestError> {
-        if exports.iter().any(|export| export.starts_with("agentcommand:")) {
+        if exports.iter().any(|export| Import::parse(export).is_ours()) {
             return Err(match written {
                 None => NotAComponent::NoManifest.into(),
                 Some(_) => wrong("tools", "a tool component has at least one"),

@@ -47,6 +47,7 @@ impl super::Rules for Rules {
     type Bounds = Clock;
     type Ceiling = Option<Clock>;
     type Meters = Count;
+    const MEANING: &'static str = "reads the time";
 
     fn meters(_granted: &Clock, _limits: &Limits) -> Count {
         Count::default()
@@ -58,6 +59,10 @@ impl super::Rules for Rules {
 
     fn requested(need: &Need) -> Clock {
         need.level.unwrap_or(Clock::Coarse)
+    }
+
+    fn in_words(clock: &Clock) -> Option<String> {
+        Some(format!("({clock:?})").to_lowercase())
     }
 
     fn covers(grant: &Grant, _access: &Access) -> bool {

@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::cli::environment;
 
-use super::{Access, Capability, Grant, Import, Metered, Need};
+use super::{Access, Capability, Grant, Import, Metered, Need, joined};
 use crate::bounds::{Element, Set};
 use crate::call::State;
 use crate::limits::Limits;
@@ -49,6 +49,7 @@ impl super::Rules for Rules {
     type Bounds = Set<EnvName>;
     type Ceiling = Option<Set<EnvName>>;
     type Meters = EnvMeters;
+    const MEANING: &'static str = "reads these environment variables and no others";
 
     fn meters(_granted: &Set<EnvName>, _limits: &Limits) -> EnvMeters {
         EnvMeters::default()
@@ -64,6 +65,10 @@ impl super::Rules for Rules {
 
     fn check(need: &Need) -> Result<(), (&'static str, &'static str)> {
         if need.names.is_empty() { Err(("needs.names", "name each variable")) } else { Ok(()) }
+    }
+
+    fn in_words(names: &Set<EnvName>) -> Option<String> {
+        Some(joined(names.values())).filter(|names| !names.is_empty())
     }
 
     fn covers(grant: &Grant, access: &Access) -> bool {

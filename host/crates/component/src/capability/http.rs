@@ -17,7 +17,7 @@ use wasmtime_wasi_http::{
     Error, RequestOptions, WasiBody, WasiHttpCtxView, WasiHttpHooks, WasiHttpView,
 };
 
-use super::{Access, Capability, Grant, Import, Metered, Need};
+use super::{Access, Capability, Grant, Import, Metered, Need, joined};
 use crate::bounds::{Bound, Element, Set, at_most, bounds};
 use crate::call::{CallContext, State};
 use crate::limits::Limits;
@@ -118,6 +118,7 @@ impl super::Rules for Rules {
     type Bounds = Option<Http>;
     type Ceiling = HttpCeiling;
     type Meters = HttpMeters;
+    const MEANING: &'static str = "sends requests to these addresses, within limits for each query";
     const IN_BASE_WORLD: bool = false;
     const IS_TABLE: bool = true;
 
@@ -159,6 +160,11 @@ impl super::Rules for Rules {
             return Err(("needs.origins", "name each origin, such as `https://api.example.com`"));
         }
         Ok(())
+    }
+
+    fn in_words(http: &Option<Http>) -> Option<String> {
+        let http = http.as_ref()?;
+        Some(format!("({} to {})", joined(http.methods.values()), joined(http.origins.values())))
     }
 
     fn covers(grant: &Grant, access: &Access) -> bool {

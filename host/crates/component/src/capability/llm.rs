@@ -43,6 +43,7 @@ impl super::Rules for Rules {
     type Bounds = Option<Llm>;
     type Ceiling = LlmCeiling;
     type Meters = LlmMeters;
+    const MEANING: &'static str = "asks your model, within limits for each query";
     const IS_TABLE: bool = true;
 
     fn meters(llm: &Option<Llm>, limits: &Limits) -> LlmMeters {
@@ -62,6 +63,10 @@ impl super::Rules for Rules {
 
     fn usual() -> Option<Llm> {
         Some(Llm::default())
+    }
+
+    fn in_words(llm: &Option<Llm>) -> Option<String> {
+        llm.as_ref().map(|llm| format!("({} calls, {} tokens)", llm.calls, llm.tokens))
     }
 
     fn covers(grant: &Grant, _access: &Access) -> bool {

@@ -1,7 +1,7 @@
 //! The capabilities: everything that a component can be granted.
 //!
-//! Each capability has one file here: its bounds and their maxima, the imports that lead to it, what a need for it
-//! asks for, what it covers, how it is linked and what is counted while it is used. To add a capability, write such a
+//! Each capability has one file here: its bounds and their maxima, its meaning for a person, the imports that lead to
+//! it, what a need for it asks for, what it covers, how it is linked and what is counted while it is used. To add a capability, write such a
 //! file and add one line to the list at the end of this file. The parts below are made from that list: [`Capability`],
 //! [`Grant`], [`Ceiling`] and [`Meters`].
 
@@ -51,6 +51,10 @@ pub(crate) trait Rules {
     /// The amounts that are counted while a component uses the capability.
     type Meters: Metered;
 
+    /// What a component does with the capability, for a person who decides about it and has not read about grants. The
+    /// text continues the name and a colon.
+    const MEANING: &'static str;
+
     /// True if every component may import the interfaces, because they are part of the base world or of base WASI. They
     /// are then linked without a grant too, and refuse. An import of any other capability must be declared as a need.
     const IN_BASE_WORLD: bool = true;
@@ -81,6 +85,11 @@ pub(crate) trait Rules {
     /// The field of the manifest that is wrong, and what to write there.
     fn check(_need: &Need) -> Result<(), (&'static str, &'static str)> {
         Ok(())
+    }
+
+    /// Returns the bounds in a few words that continue the name, or `None` if the name says everything.
+    fn in_words(_bounds: &Self::Bounds) -> Option<String> {
+        None
     }
 
     /// Returns true if a grant covers one access of the capability. `act components why` and edits
@@ -272,6 +281,18 @@ macro_rules! capabilities {
 
             pub fn named(name: &str) -> Option<Self> {
                 match name { $( $name => Some(Self::$variant), )* _ => None }
+            }
+
+            /// Returns what a component does with the capability, for a person who decides about it. The text
+            /// continues the name and a colon.
+            pub fn meaning(self) -> &'static str {
+                match self { $( Self::$variant => $module::Rules::MEANING, )* }
+            }
+
+            /// Returns the name and the bounds in a grant, for a person.
+            pub fn in_words(self, grant: &Grant) -> String {
+                let bounds = match self { $( Self::$variant => $module::Rules::in_words(&grant.$module), )* };
+                bounds.map_or_else(|| self.name().to_owned(), |bounds| format!("{} {bounds}", self.name()))
             }
 
             /// Takes the capability out of a grant.
@@ -494,6 +515,11 @@ macro_rules! capabilities {
             }
         }
     };
+}
+
+/// Returns values as words, separated by spaces.
+fn joined<T: std::fmt::Display>(values: impl Iterator<Item = T>) -> String {
+    values.map(|value| value.to_string()).collect::<Vec<_>>().join(" ")
 }
 
 /// Returns true if bounds grant nothing, or a ceiling limits nothing.

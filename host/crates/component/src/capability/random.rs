@@ -51,6 +51,7 @@ impl super::Rules for Rules {
     type Bounds = Random;
     type Ceiling = Option<Random>;
     type Meters = Count;
+    const MEANING: &'static str = "gets unpredictable numbers";
 
     fn meters(_granted: &Random, _limits: &Limits) -> Count {
         Count::default()

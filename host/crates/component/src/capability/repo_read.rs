@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::filesystem;
 
-use super::{Access, Capability, Grant, Import, Metered, Need};
+use super::{Access, Capability, Grant, Import, Metered, Need, joined};
 use crate::bindings::read::{
     self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
 };
@@ -105,6 +105,7 @@ impl super::Rules for Rules {
     type Bounds = Option<RepoRead>;
     type Ceiling = RepoReadCeiling;
     type Meters = ReadMeters;
+    const MEANING: &'static str = "reads files of the repository, except secrets and hidden files";
     const IS_TABLE: bool = true;
 
     fn meters(read: &Option<RepoRead>, _limits: &Limits) -> ReadMeters {
@@ -133,6 +134,14 @@ impl super::Rules for Rules {
 
     fn usual() -> Option<RepoRead> {
         Some(RepoRead::default())
+    }
+
+    fn in_words(read: &Option<RepoRead>) -> Option<String> {
+        match &read.as_ref()?.paths {
+            Set::Any => None,
+            Set::Only(parts) if parts.is_empty() => Some("of nothing".to_owned()),
+            Set::Only(parts) => Some(format!("of {}", joined(parts.iter()))),
+        }
     }
 
     fn covers(grant: &Grant, access: &Access) -> bool {

@@ -28,6 +28,7 @@ impl super::Rules for Rules {
     type Bounds = bool;
     type Ceiling = NoCeiling;
     type Meters = WriteMeters;
+    const MEANING: &'static str = "changes files through act, except protected ones";
     const IN_BASE_WORLD: bool = false;
 
     fn meters(_granted: &bool, _limits: &Limits) -> WriteMeters {

@@ -30,6 +30,7 @@ impl super::Rules for Rules {
     type Bounds = NeverGranted;
     type Ceiling = NoCeiling;
     type Meters = Count;
+    const MEANING: &'static str = "opens network connections without going through act";
     const IN_BASE_WORLD: bool = false;
 
     fn meters(_granted: &NeverGranted, _limits: &Limits) -> Count {

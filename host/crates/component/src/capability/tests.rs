@@ -18,6 +18,33 @@ fn a_grant_prints_its_limits_in_units_that_people_read() {
     assert_eq!(shown.get("llm"), None);
 }
 
+#[test]
+fn a_person_reads_the_bounds_of_a_grant_after_its_name() {
+    let grant = Grant {
+        repo_read: Some(RepoRead { paths: parts(&["docs", "src"]), ..RepoRead::default() }),
+        repo_write: true,
+        llm: Some(Llm { calls: 3, tokens: 900 }),
+        env: ["A", "B"].map(|name| name.parse().unwrap()).into_iter().collect(),
+        clock: Clock::Precise,
+        ..Grant::default()
+    };
+    for (capability, expected) in [
+        (Capability::RepoRead, "repo.read of docs src"),
+        (Capability::RepoWrite, "repo.write"),
+        (Capability::Llm, "llm (3 calls, 900 tokens)"),
+        (Capability::Env, "env A B"),
+        (Capability::Clock, "clock (precise)"),
+        (Capability::Http, "http"),
+    ] {
+        assert_eq!(capability.in_words(&grant), expected);
+    }
+    let all = Grant { repo_read: Some(RepoRead::default()), ..Grant::default() };
+    assert_eq!(Capability::RepoRead.in_words(&all), "repo.read");
+    for capability in Capability::ALL {
+        assert!(!capability.meaning().is_empty(), "{}", capability.name());
+    }
+}
+
 fn parts(paths: &[&str]) -> Set<RepoPart> {
     paths.iter().map(|path| path.parse().unwrap()).collect()
 }
