@@ -148,16 +148,12 @@ mod completed_tests {
     fn commands_in_messages_of_act_name_the_repository_and_words_of_the_model_stay() {
         let repo = RepoHint { directory: "/r".into(), takes: |_| true };
         let mut completed = Completed { repo, sink: Seen::default() };
-        let finished = |state| EventKind::TaskFinished {
-            state,
-            exit_code: 0,
-            run_id: None,
-            reason: None,
-            summary: Some("see `act status`".into()),
-            report_path: None,
-            tokens: Default::default(),
-            gate_inputs_changed: vec![],
-            edits_refused: Default::default(),
+        let finished = |state| {
+            let mut kind = act_core::testing::task_finished(state, act_core::exit::Exit::Ok);
+            if let EventKind::TaskFinished { summary, .. } = &mut kind {
+                *summary = Some("see `act status`".into());
+            }
+            kind
         };
         let notice = Notice { level: NoticeLevel::Warning, text: "run `act apply`".into() };
         for kind in [

@@ -135,20 +135,7 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
 mod tests {
     use super::*;
     use act_core::event::ModelUsage;
-
-    fn finished(state: TaskState, exit: Exit) -> EventKind {
-        EventKind::TaskFinished {
-            state,
-            exit_code: exit as u8,
-            run_id: None,
-            reason: None,
-            summary: None,
-            report_path: None,
-            tokens: Default::default(),
-            gate_inputs_changed: vec![],
-            edits_refused: Default::default(),
-        }
-    }
+    use act_core::testing::task_finished as finished;
 
     fn text(kind: &EventKind) -> String {
         lines(kind, false, &str::to_owned).iter().map(|line| line.render(false)).collect()

@@ -526,17 +526,7 @@ mod tests {
     }
 
     fn finished() -> EventKind {
-        EventKind::TaskFinished {
-            state: crate::TaskState::Success,
-            exit_code: 0,
-            run_id: None,
-            reason: None,
-            summary: None,
-            report_path: None,
-            tokens: Default::default(),
-            gate_inputs_changed: vec![],
-            edits_refused: Default::default(),
-        }
+        crate::testing::task_finished(crate::TaskState::Success, crate::exit::Exit::Ok)
     }
 
     #[test]

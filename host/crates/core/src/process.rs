@@ -280,7 +280,8 @@ mod tests {
             .spawn()
             .unwrap();
         let (pid, number) = (Pid::from_child(&child), child.id());
-        let mut noted = Process { pid: number, ..this.clone() };
+        // This process may have started within the same tick of the clock as the child.
+        let mut noted = Process { pid: number, start_time: "0".into(), ..this.clone() };
         let until = |wanted: &dyn Fn(Option<ProcessState>) -> bool| {
             while !wanted(look_up(number).unwrap()) {
                 std::thread::yield_now();

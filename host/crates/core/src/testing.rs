@@ -1,6 +1,26 @@
-//! For the tests of every crate: a test that cannot run on a machine says so instead of passing in silence.
+//! For the tests of every crate: a test that cannot run on a machine says so instead of passing in silence, and the
+//! event of a task that ended.
 
 use std::io::Write;
+
+use crate::TaskState;
+use crate::event::EventKind;
+use crate::exit::Exit;
+
+/// Returns the event of a task that ended and has nothing to report but its state and exit code.
+pub fn task_finished(state: TaskState, exit: Exit) -> EventKind {
+    EventKind::TaskFinished {
+        state,
+        exit_code: exit as u8,
+        run_id: None,
+        reason: None,
+        summary: None,
+        report_path: None,
+        tokens: Default::default(),
+        gate_inputs_changed: vec![],
+        edits_refused: Default::default(),
+    }
+}
 
 /// Reports that the running test, or a part of it, cannot run on this machine. The caller returns afterwards.
 ///
