@@ -49,7 +49,7 @@ pub(super) struct Apply {
 
 impl Apply {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { task, repo, verbose, json, show, max_tokens } = self;
+        let Self { task, repo, json, show, max_tokens, .. } = self;
         if show {
             let proposed = task::proposed(&repo, task.as_deref())?;
             match json {
@@ -58,7 +58,7 @@ impl Apply {
             }
             return Ok(Exit::Ok);
         }
-        let args = task::apply(ApplyArgs { task, repo, verbose, max_tokens })?;
+        let args = task::apply(ApplyArgs { task, repo, max_tokens })?;
         block_on(task::run(args, output.sinks()))?
     }
 }

@@ -102,7 +102,6 @@ impl DemoTask {
         let args = RunArgs {
             text: TASK.to_owned(),
             repo: self.common.repo,
-            verbose: self.verbose,
             allow_paths: vec![],
             max_tokens: None,
             no_agents_md: false,

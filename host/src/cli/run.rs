@@ -84,7 +84,6 @@ impl Run {
         let mut args = RunArgs {
             text,
             repo: self.repo,
-            verbose: self.verbose,
             allow_paths: self.allow_path,
             max_tokens: self.max_tokens,
             no_agents_md: self.no_agents_md,

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
@@ -302,8 +302,7 @@ pub fn regular(file: File) -> io::Result<File> {
 /// # Errors
 /// `FileTooLarge` when more than `most` bytes are left; no more than one byte beyond `most` is read.
 pub fn read_bounded(file: impl Read, most: u64) -> io::Result<Vec<u8>> {
-    let mut bytes = vec![];
-    file.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
+    let bytes = read_first(file, most.saturating_add(1))?;
     match bytes.len() as u64 > most {
         false => Ok(bytes),
         true => Err(io::Error::new(
@@ -311,6 +310,26 @@ pub fn read_bounded(file: impl Read, most: u64) -> io::Result<Vec<u8>> {
             format!("it is larger than {most} bytes"),
         )),
     }
+}
+
+/// Reads the first `most` bytes that are left.
+///
+/// # Errors
+/// The error of the system.
+pub fn read_first(file: impl Read, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![];
+    file.take(most).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads the last `most` bytes of a file. Returns them with the number of bytes before them.
+///
+/// # Errors
+/// The error of the system.
+pub fn read_last(mut file: &File, most: u64) -> io::Result<(Vec<u8>, u64)> {
+    let before = file.metadata()?.len().saturating_sub(most);
+    file.seek(SeekFrom::Start(before))?;
+    Ok((read_first(file, most)?, before))
 }
 
 fn absent_as_none<T>(result: io::Result<T>) -> io::Result<Option<T>> {
@@ -359,6 +378,20 @@ mod tests {
         assert_eq!(dir.read_existing("missing", 5).unwrap(), None);
         assert_eq!(dir.names(1).unwrap().len(), 1);
         assert_eq!(dir.names(9).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn the_beginning_and_the_end_of_a_file_are_read_up_to_a_bound() {
+        let temporary = tempfile::tempdir().unwrap();
+        let path = temporary.path().join("file");
+        std::fs::write(&path, "0123456789").unwrap();
+        let open = || File::open(&path).unwrap();
+        assert_eq!(read_first(open(), 4).unwrap(), b"0123");
+        assert_eq!(read_first(open(), 40).unwrap(), b"0123456789");
+        assert_eq!(read_last(&open(), 4).unwrap(), (b"6789".to_vec(), 6));
+        assert_eq!(read_last(&open(), 40).unwrap(), (b"0123456789".to_vec(), 0));
+        assert!(read_bounded(open(), 9).is_err());
+        assert_eq!(read_bounded(open(), 10).unwrap(), b"0123456789");
     }
 
     #[test]

@@ -35,7 +35,8 @@ mod walk;
 pub use self::beneath::{LINK, MAX_DEPTH, Root};
 pub use self::digest::{Sha256, hex};
 pub use self::dir::{
-    DIRECTORY, Dir, Identity, NEW, READ, check_private, create, file, read_bounded, regular,
+    DIRECTORY, Dir, Identity, NEW, READ, check_private, create, file, read_bounded, read_first,
+    read_last, regular,
 };
 pub use self::staged::{Durability, Staged};
 pub use self::walk::{Entry, Walk};

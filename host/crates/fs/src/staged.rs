@@ -4,7 +4,9 @@
 use std::fs::File;
 use std::io::{self, Write};
 
-use super::{Dir, Identity};
+use rustix::fs::Mode;
+
+use super::{Dir, Identity, NEW};
 
 /// The failures that a replaced file survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,8 +48,20 @@ impl Dir {
     /// # Errors
     /// The file cannot be created.
     pub fn stage(&self, name: &str) -> io::Result<Staged<'_>> {
-        let name = format!(".{name}-{:016x}", rand::random::<u64>());
+        let name = temporary(name);
         let file = self.create(&*name)?;
+        Ok(Staged { dir: self, name, file, ours: true, synced: false })
+    }
+
+    /// Like [`Dir::stage`], with the mode 0644 as far as the umask of the process allows it: for a file that belongs to
+    /// the user and not to this program.
+    ///
+    /// # Errors
+    /// The file cannot be created.
+    pub fn stage_readable(&self, name: &str) -> io::Result<Staged<'_>> {
+        let name = temporary(name);
+        let mode = Mode::from_raw_mode(0o644);
+        let file = File::from(rustix::fs::openat(self, &*name, NEW, mode)?);
         Ok(Staged { dir: self, name, file, ours: true, synced: false })
     }
 
@@ -61,6 +75,11 @@ impl Dir {
         let file = self.create(&*temporary)?;
         Ok(Staged { dir: self, name: temporary, file, ours: true, synced: false })
     }
+}
+
+/// Returns a random name that begins with a dot and `name`.
+fn temporary(name: &str) -> String {
+    format!(".{name}-{:016x}", rand::random::<u64>())
 }
 
 impl Staged<'_> {
@@ -153,6 +172,23 @@ mod tests {
         assert_eq!(fs::read(path("target")).unwrap(), b"target");
         assert_eq!(fs::metadata(path("file")).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(dir.names(9).unwrap().len(), 2, "no temporary file is left");
+    }
+
+    #[test]
+    fn a_file_of_the_user_has_the_mode_that_the_umask_leaves() {
+        let temporary = tempfile::tempdir().unwrap();
+        let dir = Dir::open(temporary.path()).unwrap();
+        let mode = |name: &str| {
+            fs::metadata(temporary.path().join(name)).unwrap().permissions().mode() & 0o777
+        };
+        let ordinary = fs::File::create(temporary.path().join("ordinary")).unwrap();
+        drop(ordinary);
+        let mut staged = dir.stage_readable("file").unwrap();
+        staged.write(b"new").unwrap();
+        staged.publish("file", Durability::Contents).unwrap();
+        assert_eq!(mode("file"), mode("ordinary") & 0o644);
+        dir.replace("file", b"new", Durability::Contents).unwrap();
+        assert_eq!(mode("file"), 0o600);
     }
 
     #[test]

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 use serde::Serialize;
 
-use crate::queue;
 use crate::status::Lookup;
 use act_core::Failure;
 use act_core::process::{self, Life};
@@ -117,7 +116,7 @@ fn wake(lookup: &Lookup, record: &TaskRecord) {
 fn wait(lookup: &Lookup, record: &TaskRecord) -> Result<bool, Failure> {
     let start = Instant::now();
     while start.elapsed() < MAX_WAIT {
-        queue::record_dead_tasks(&lookup.store, &lookup.artifacts, &lookup.this)?;
+        lookup.record_dead_tasks(Some(&record.repo))?;
         match lookup.store.task(&record.task_id)? {
             Some(now) if now.state == TaskState::Cancelled => return Ok(true),
             Some(now) if now.state.is_final() => return Err(has_ended(&now)),

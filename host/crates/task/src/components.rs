@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
@@ -183,22 +184,50 @@ impl ComponentTool {
 fn scoped<'a>(package: Option<&str>, tool: &str, arguments: &'a str) -> Cow<'a, str> {
     let Some(package) = package else { return arguments.into() };
     let text = if arguments.trim().is_empty() { "{}" } else { arguments };
-    let Ok(mut arguments_read) = serde_json::from_str::<Map<String, Value>>(text) else {
-        return arguments.into();
+    let scoped = match tool {
+        "list" => list_in(package, text),
+        "search" => search_in(package, text),
+        _ => None,
     };
-    let (name, place) = match (tool, arguments_read.get("glob")) {
-        ("list", _) if arguments_read.get("path").is_none_or(Value::is_null) => {
-            ("path", package.to_owned())
-        }
-        ("search", None | Some(Value::Null)) => ("glob", format!("/{}", globset::escape(package))),
-        ("search", Some(Value::String(glob))) if !names_a_place(glob) => {
-            let name = glob.strip_prefix("**/").unwrap_or(glob);
-            ("glob", format!("/{}/**/{name}", globset::escape(package)))
-        }
-        _ => return arguments.into(),
-    };
-    arguments_read.insert(name.to_owned(), place.into());
-    Value::Object(arguments_read).to_string().into()
+    scoped.map_or_else(|| arguments.into(), Cow::Owned)
+}
+
+/// The arguments of `list`, as far as a package changes them.
+#[derive(Serialize, Deserialize)]
+struct ListArguments {
+    #[serde(flatten)]
+    others: Map<String, Value>,
+    path: Option<String>,
+}
+
+/// The arguments of `search`, as far as a package changes them.
+#[derive(Serialize, Deserialize)]
+struct SearchArguments {
+    #[serde(flatten)]
+    others: Map<String, Value>,
+    glob: Option<String>,
+}
+
+/// Returns the arguments of `list` in a package, or `None` where they stay as they are.
+fn list_in(package: &str, arguments: &str) -> Option<String> {
+    let mut list: ListArguments = serde_json::from_str(arguments).ok()?;
+    if list.path.is_some() {
+        return None;
+    }
+    list.path = Some(package.to_owned());
+    serde_json::to_string(&list).ok()
+}
+
+/// Returns the arguments of `search` in a package, or `None` where they stay as they are.
+fn search_in(package: &str, arguments: &str) -> Option<String> {
+    let mut search: SearchArguments = serde_json::from_str(arguments).ok()?;
+    let package = globset::escape(package);
+    search.glob = Some(match search.glob {
+        None => format!("/{package}"),
+        Some(glob) if names_a_place(&glob) => return None,
+        Some(glob) => format!("/{package}/**/{}", glob.strip_prefix("**/").unwrap_or(&glob)),
+    });
+    serde_json::to_string(&search).ok()
 }
 
 /// Returns whether a glob names a place: a `/` makes it a path from the root, except in a leading `**/`, which means
@@ -234,6 +263,8 @@ mod tests {
             ("search", r#"{"glob":"/docs"}"#, r#"{"glob":"/docs"}"#),
             ("search", r#"{"glob":"**/docs/*.md"}"#, r#"{"glob":"**/docs/*.md"}"#),
             ("search", "no json", "no json"),
+            ("search", r#"{"glob":5}"#, r#"{"glob":5}"#),
+            ("list", r#"{"path":["a"]}"#, r#"{"path":["a"]}"#),
             ("read", "{}", "{}"),
         ] {
             assert_eq!(scoped(Some("packages/core"), tool, arguments), expected, "{arguments}");

@@ -187,8 +187,51 @@ fn record_end(
     audit.settle()
 }
 
+/// A task that was accepted, for the tests of this crate.
+#[cfg(test)]
+pub(super) mod testing {
+    use super::*;
+    use crate::queue::TaskContext;
+    use crate::{Mode, RunArgs};
+    use act_records::artifacts::ArtifactDir;
+    use std::path::Path;
+
+    pub(crate) struct TestTask {
+        pub(crate) dir: tempfile::TempDir,
+        pub(crate) owned_task: Arc<OwnedTask>,
+    }
+
+    /// Returns a task in the directory `repo` that waits, or has begun.
+    pub(crate) fn accepted(running: bool) -> TestTask {
+        let dir = tempfile::tempdir().unwrap();
+        let repo = dir.path().join("repo");
+        std::fs::create_dir(&repo).unwrap();
+        let artifacts = Arc::new(ArtifactDir::open(&dir.path().join("a"), &repo).unwrap());
+        let store = crate::prepare::store(&artifacts).unwrap();
+        let context = TaskContext::new(store, artifacts, &repo).unwrap();
+        let owned_task = submitted(&context, &repo);
+        assert!(!running || owned_task.start().unwrap());
+        TestTask { dir, owned_task: Arc::new(owned_task) }
+    }
+
+    /// Returns a task that waits in a repository.
+    pub(crate) fn submitted(context: &TaskContext, repo: &Path) -> OwnedTask {
+        let args = RunArgs {
+            text: "x".into(),
+            repo: repo.to_owned(),
+            allow_paths: vec![],
+            max_tokens: None,
+            no_agents_md: false,
+            mode: Mode::Run { baseline: false },
+            script: None,
+        };
+        context.submit(&args, repo).unwrap().0
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use super::testing::{TestTask, accepted};
     use super::*;
     use act_core::event::{self, Milestone, Sink};
     use std::sync::Mutex;
@@ -235,37 +278,6 @@ mod tests {
         });
         assert_eq!(lines.len(), 1);
         assert_eq!(lines[0]["state"], "CANCELLED");
-    }
-
-    struct TestTask {
-        dir: tempfile::TempDir,
-        owned_task: Arc<OwnedTask>,
-    }
-
-    /// A task that waits, or has begun.
-    fn accepted(running: bool) -> TestTask {
-        use crate::queue::TaskContext;
-        use crate::{Mode, RunArgs};
-        use act_records::artifacts::ArtifactDir;
-        let dir = tempfile::tempdir().unwrap();
-        let repo = dir.path().join("repo");
-        std::fs::create_dir(&repo).unwrap();
-        let artifacts = Arc::new(ArtifactDir::open(&dir.path().join("a"), &repo).unwrap());
-        let store = crate::prepare::store(&artifacts).unwrap();
-        let context = TaskContext::new(store, artifacts, &repo).unwrap();
-        let args = RunArgs {
-            text: "x".into(),
-            repo: repo.clone(),
-            verbose: false,
-            allow_paths: vec![],
-            max_tokens: None,
-            no_agents_md: false,
-            mode: Mode::Run { baseline: false },
-            script: None,
-        };
-        let (owned_task, _) = context.submit(&args, &repo).unwrap();
-        assert!(!running || owned_task.start().unwrap());
-        TestTask { dir, owned_task: Arc::new(owned_task) }
     }
 
     /// Returns the last event and the exit code when a success cannot be saved as it should.

@@ -47,7 +47,10 @@ pub struct Spread {
 ///
 /// The store cannot be read.
 pub fn metrics(start: &Path) -> Result<Metrics, Failure> {
-    Ok(of(Lookup::open(start)?.store.totals()?))
+    let lookup = Lookup::open(start)?;
+    // The tasks of every repository are counted, so they are recorded as well.
+    lookup.record_dead_tasks(None)?;
+    Ok(of(lookup.store.totals()?))
 }
 
 fn of(totals: Totals) -> Metrics {

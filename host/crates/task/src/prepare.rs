@@ -366,17 +366,26 @@ pub(super) fn open_context(
     root: &Path,
 ) -> Result<TaskContext, Failure> {
     let context = TaskContext::new(store(artifacts)?, Arc::clone(artifacts), root)?;
-    queue::record_dead_tasks(&context.store, artifacts, &context.this)?;
+    queue::record_dead_tasks(&context.store, artifacts, &context.this, Some(&context.repo))?;
     Ok(context)
 }
 
-pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
+/// Opens the state directory of the ARTIFACT_DIR, and returns its path as well.
+///
+/// # Errors
+///
+/// The directory cannot be opened (`store_unusable`).
+pub(super) fn state(artifacts: &ArtifactDir) -> Result<(act_fs::Dir, PathBuf), Failure> {
     let path = artifacts.path().join("state");
-    let unusable = |error: std::io::Error| {
+    let state = artifacts.state().map_err(|error| {
         Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
             .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
-    };
-    let state = artifacts.state().map_err(unusable)?;
+    })?;
+    Ok((state, path))
+}
+
+pub(super) fn store(artifacts: &ArtifactDir) -> Result<Arc<Store>, Failure> {
+    let (state, path) = state(artifacts)?;
     Ok(Arc::new(Store::open(&state, &path)?))
 }
 
@@ -419,10 +428,7 @@ impl Ready {
 ///
 /// The state directory cannot be opened (`store_unusable`).
 pub(super) fn audit(artifacts: &ArtifactDir, store: &Arc<Store>) -> Result<Audit, Failure> {
-    let path = artifacts.path().join("state");
-    let state = artifacts.state().map_err(|error| {
-        Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
-    })?;
+    let (state, path) = state(artifacts)?;
     let keeper: Arc<dyn CheckpointStore> = Arc::<Store>::clone(store);
     Ok(Audit::new(state, &path, keeper, secrets()))
 }

@@ -29,7 +29,6 @@ pub struct ApplyArgs {
     /// The id of the dry run; `None` for the newest proposal of the repository.
     pub task: Option<String>,
     pub repo: PathBuf,
-    pub verbose: bool,
     pub max_tokens: Option<u64>,
 }
 
@@ -49,7 +48,6 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
     Ok(RunArgs {
         text: task.text,
         repo: root.to_owned(),
-        verbose: args.verbose,
         allow_paths: task.flags.allow_paths,
         max_tokens: args.max_tokens,
         no_agents_md: task.flags.no_agents_md,
@@ -94,8 +92,11 @@ pub(super) fn carry_out(
         events.warn(text.as_str());
         events.emit(EventKind::Diagnosis { text });
     }
+    // The record was read when the turn came; dry runs of other repositories may have removed the proposal since.
+    if !context.store.begin_applying(dry_run, task_id)? {
+        return Err(find(context, Some(dry_run)).err().unwrap_or_else(|| removed(dry_run)));
+    }
     // If the process dies from here on, the store shows the next one that the proposal is written in part.
-    context.store.set_proposal(dry_run, ProposalState::Applying, Some(task_id))?;
     fail_point::reach("applying");
     match writer.apply_proposal(&proposal.files, stopped) {
         Ok(applied) => {
@@ -383,13 +384,15 @@ pub(super) fn find(
             Err(Failure::refused("proposal_applied", message)
                 .hint("`act verify` looks at the tree as it is"))
         }
-        ProposalState::Removed => {
-            let message = format!("the proposal of {task_id} is no longer stored");
-            Err(Failure::refused("proposal_removed", message).hint(format!(
-                "the {MAX_PROPOSALS} newest are stored; make it again with `act run --dry-run`"
-            )))
-        }
+        ProposalState::Removed => Err(removed(task_id)),
     }
+}
+
+fn removed(dry_run: &str) -> Failure {
+    let message = format!("the proposal of {dry_run} is no longer stored");
+    Failure::refused("proposal_removed", message).hint(format!(
+        "the {MAX_PROPOSALS} newest are stored; make it again with `act run --dry-run`"
+    ))
 }
 
 /// Reads the stored proposal.
@@ -520,6 +523,41 @@ mod tests {
             "draft": {"plan": plan, "goals": {"criteria": [], "acceptance": [], "non_goals": []},
                 "reports": [], "decisions": [], "had_tests": null, "account": null},
         })
+    }
+
+    /// TASK-42
+    #[test]
+    fn a_proposal_that_others_removed_since_it_was_read_is_refused_before_a_byte_is_written() {
+        use act_workspace::WriteRules;
+        let task = crate::finish::testing::accepted(true);
+        let OwnedTask { context, task_id, .. } = &*task.owned_task;
+        let root = task.dir.path().join("repo");
+        context.store.add_proposal("t-aaaaaa", &context.repo, "ab").unwrap();
+        let record = find(context, Some("t-aaaaaa")).unwrap();
+        let new = |path: &str| ProposedFile {
+            path: path.to_owned(),
+            from: None,
+            before: None,
+            after: Some(Blob::new(b"new".as_slice(), 0o644)),
+        };
+        let draft = serde_json::from_value(document()["draft"].clone()).unwrap();
+        let proposal = Proposal { files: vec![new("a.txt")], draft, patch: vec![] };
+        let writer = RepoWriter::open(&root, WriteRules::default()).unwrap();
+        let apply = || {
+            let events = Events::silent();
+            carry_out(&task.owned_task, &writer, (&record, &proposal), &events, &|| false)
+        };
+        context.store.set_proposal("t-aaaaaa", ProposalState::Removed, None).unwrap();
+        assert_eq!(apply().unwrap_err().code, "proposal_removed");
+        assert!(!root.join("a.txt").exists());
+        let state = |id: &str| context.store.proposal(id).unwrap().unwrap().state;
+        assert_eq!(state("t-aaaaaa"), ProposalState::Removed);
+
+        context.store.set_proposal("t-aaaaaa", ProposalState::Open, None).unwrap();
+        apply().unwrap();
+        assert!(root.join("a.txt").exists());
+        let stored = context.store.proposal("t-aaaaaa").unwrap().unwrap();
+        assert_eq!(stored.applied_by.as_deref(), Some(task_id.as_str()));
     }
 
     fn parsed(change: impl Fn(&mut Value)) -> Result<Proposal, String> {

@@ -328,7 +328,8 @@ impl<'a> StoreRetry<'a> {
     }
 }
 
-/// Records the end of every task whose process is dead. A process that may live is left alone.
+/// Records the end of every task of a repository, or of all repositories, whose process is dead. A process that may live
+/// is left alone.
 ///
 /// # Errors
 ///
@@ -337,8 +338,9 @@ pub(super) fn record_dead_tasks(
     store: &Store,
     artifacts: &ArtifactDir,
     this: &Process,
+    repo: Option<&str>,
 ) -> Result<(), StoreError> {
-    for task in store.unfinished(None)? {
+    for task in store.unfinished(repo)? {
         if owner_life(artifacts, this, &task.owner, &task.task_id) == Life::Dead {
             record_dead(store, artifacts, &task)?;
         }

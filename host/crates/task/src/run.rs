@@ -59,7 +59,6 @@ pub struct RunArgs {
     pub text: String,
     /// The directory in which the search for the root of the repository begins.
     pub repo: PathBuf,
-    pub verbose: bool,
     /// Globs of guarded paths that the task may change.
     pub allow_paths: Vec<String>,
     /// Maximum number of tokens of all roles together.
@@ -77,7 +76,6 @@ impl RunArgs {
         Self {
             text: record.text.clone(),
             repo: root,
-            verbose: false,
             allow_paths: record.flags.allow_paths.clone(),
             max_tokens: record.flags.max_tokens,
             no_agents_md: record.flags.no_agents_md,

@@ -14,7 +14,7 @@ use act_core::Failure;
 use act_core::process::Process;
 use act_records::artifacts::ArtifactDir;
 use act_records::store::{Store, Task, TaskRecord, TaskState};
-use act_workspace::NotesDir;
+use act_workspace::{NotesDir, RootIdentity};
 
 /// The store and the artifacts, opened by a command that looks at tasks from any directory.
 pub(super) struct Lookup {
@@ -26,17 +26,34 @@ pub(super) struct Lookup {
 }
 
 impl Lookup {
-    /// Opens the store, and records the end of tasks whose process died.
+    /// Opens the store, and records the end of tasks of the repository at `start` whose process died.
     ///
     /// # Errors
     ///
     /// The store or the ARTIFACT_DIR cannot be used.
     pub(super) fn open(start: &Path) -> Result<Self, Failure> {
         let root = act_config::find_root(start)?.map(|root| root.path);
-        let artifacts = prepare::artifacts_for(root.as_deref())?;
+        Self::within(prepare::artifacts_for(root.as_deref())?, root)
+    }
+
+    fn within(artifacts: Arc<ArtifactDir>, root: Option<PathBuf>) -> Result<Self, Failure> {
         let (store, this) = (prepare::store(&artifacts)?, Process::this());
-        queue::record_dead_tasks(&store, &artifacts, &this)?;
-        Ok(Self { artifacts, store, this, root })
+        let lookup = Self { artifacts, store, this, root };
+        // Nothing is recorded about a root that cannot be opened any more.
+        let repo = lookup.root.as_deref().and_then(|root| RootIdentity::of(root).ok());
+        if let Some(repo) = repo {
+            lookup.record_dead_tasks(Some(&repo.to_string()))?;
+        }
+        Ok(lookup)
+    }
+
+    /// Records the end of tasks of a repository, or of all, whose process died.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read or written.
+    pub(super) fn record_dead_tasks(&self, repo: Option<&str>) -> Result<(), Failure> {
+        Ok(queue::record_dead_tasks(&self.store, &self.artifacts, &self.this, repo)?)
     }
 
     /// Returns the context and the root of the repository.
@@ -173,6 +190,10 @@ pub struct History {
 pub fn history(start: &Path, all: bool, limit: u32) -> Result<History, Failure> {
     let lookup = Lookup::open(start)?;
     let repo = if all { None } else { Some(lookup.context()?.0.repo) };
+    if all {
+        // The tasks of every repository are shown, so they are recorded as well.
+        lookup.record_dead_tasks(None)?;
+    }
     let mut tasks = vec![];
     let mut records = lookup.store.history(repo.as_deref(), limit.saturating_add(1))?;
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -217,5 +238,34 @@ mod history_tests {
     fn the_schema_is_published() {
         // EVENT-8
         schema::holds::<History>("history");
+    }
+
+    /// TASK-23
+    #[test]
+    fn a_dead_process_is_recorded_by_the_repository_of_its_task_and_by_a_look_at_all() {
+        use crate::finish::testing::submitted;
+        use act_core::process::Process;
+        let dir = tempfile::tempdir().unwrap();
+        let artifacts = dir.path().join("a");
+        let repos = ["one", "two"].map(|name| dir.path().join(name));
+        for repo in &repos {
+            std::fs::create_dir_all(repo.join(".git")).unwrap();
+        }
+        let artifacts = Arc::new(ArtifactDir::open(&artifacts, &repos[0]).unwrap());
+        let store = prepare::store(&artifacts).unwrap();
+        // A process of an earlier start of the machine.
+        let dead = Process { boot_id: "earlier".into(), ..Process::this() };
+        let contexts = repos.each_ref().map(|repo| {
+            let (store, artifacts) = (Arc::clone(&store), Arc::clone(&artifacts));
+            TaskContext { this: dead.clone(), ..TaskContext::new(store, artifacts, repo).unwrap() }
+        });
+        let tasks = [0, 1].map(|at| submitted(&contexts[at], &repos[at]).task_id);
+        let states = || tasks.each_ref().map(|id| store.task(id).unwrap().unwrap().state);
+        Lookup::within(Arc::clone(&artifacts), None).unwrap();
+        assert_eq!(states(), [TaskState::Queued; 2], "outside of every repository");
+        let lookup = Lookup::within(artifacts, Some(repos[0].clone())).unwrap();
+        assert_eq!(states(), [TaskState::Cancelled, TaskState::Queued]);
+        lookup.record_dead_tasks(None).unwrap();
+        assert_eq!(states(), [TaskState::Cancelled, TaskState::Cancelled]);
     }
 }

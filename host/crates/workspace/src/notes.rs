@@ -10,7 +10,7 @@
 //! of following it.
 
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -239,9 +239,7 @@ impl NotesDir {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             file => file.map_err(|error| failed(name, error))?,
         };
-        let mut bytes = vec![];
-        file.take(most).read_to_end(&mut bytes).map_err(|error| failed(name, error))?;
-        Ok(Some(bytes))
+        act_fs::read_first(file, most).map(Some).map_err(|error| failed(name, error))
     }
 
     /// Writes a new file.
@@ -289,6 +287,8 @@ impl NotesDir {
         Ok(names.into_iter().filter_map(utf8).filter(|(name, _)| !is_temporary(name)).collect())
     }
 
+    /// Writes a temporary file. `act_fs::Dir::stage` is not used: the notes are the user's files, so they have the mode that
+    /// the umask gives, and the temporary name is one that no view shows and that the next task removes.
     fn temp(&self, name: &str, bytes: &[u8]) -> Result<Temp, NotesError> {
         check_name(name)?;
         Temp::write(&self.dir, bytes, None, None).map_err(|error| failed(name, error))

@@ -1,7 +1,7 @@
 //! The journal of a task: its events as lines, and a lock that shows to every process that the task's process lives.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::Duration;
@@ -97,15 +97,12 @@ impl ArtifactDir {
     /// # Errors
     /// The file cannot be read.
     pub fn last_line(&self, task_id: &str) -> io::Result<Option<String>> {
-        let Some(mut file) = self.read_only(task_id)? else { return Ok(None) };
-        let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(LONGEST_LINE)))?;
-        let mut end = vec![];
-        file.take(LONGEST_LINE).read_to_end(&mut end)?;
+        let Some(file) = self.read_only(task_id)? else { return Ok(None) };
+        let (end, before) = act_fs::read_last(&file, LONGEST_LINE)?;
         let Some((b'\n', lines)) = end.split_last() else { return Ok(None) };
         let last = lines.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
         // A longer line was not read from its beginning.
-        let whole = last.len() < lines.len() || length <= LONGEST_LINE;
+        let whole = last.len() < lines.len() || before == 0;
         Ok(std::str::from_utf8(last).ok().filter(|_| whole).map(str::to_owned))
     }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -293,11 +293,8 @@ impl LogText {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn end_of(file: &mut File, limit: u64) -> io::Result<Self> {
-        let left_out = file.metadata()?.len().saturating_sub(limit);
-        file.seek(SeekFrom::Start(left_out))?;
-        let mut bytes = vec![];
-        file.take(limit).read_to_end(&mut bytes)?;
+    pub fn end_of(file: &File, limit: u64) -> io::Result<Self> {
+        let (bytes, left_out) = act_fs::read_last(file, limit)?;
         Ok(Self { text: String::from_utf8_lossy(&bytes).into_owned(), left_out })
     }
 }
@@ -366,9 +363,9 @@ impl ArtifactDir {
         step: Option<&str>,
         limit: u64,
     ) -> Result<LogText, LogError> {
-        let mut file = self.open_log(run_id, step)?;
+        let file = self.open_log(run_id, step)?;
         let run_id = RunId::parse(run_id)?;
-        LogText::end_of(&mut file, limit).map_err(|source| LogError::Unreadable { run_id, source })
+        LogText::end_of(&file, limit).map_err(|source| LogError::Unreadable { run_id, source })
     }
 }
 

@@ -100,8 +100,8 @@ mod tests {
     // AUDIT-12
     #[test]
     fn a_head_is_never_replaced_by_an_earlier_one() {
-        let temp = store();
-        let keeper: &dyn CheckpointStore = &temp.store;
+        let store = store();
+        let keeper: &dyn CheckpointStore = &*store;
         assert_eq!(keeper.head().unwrap(), None);
         for seq in [3, 7, 5] {
             keeper.keep(&head(seq)).unwrap();
@@ -112,8 +112,8 @@ mod tests {
     // AUDIT-14
     #[test]
     fn a_new_beginning_is_remembered_for_good_and_forgets_the_grants() {
-        let temp = store();
-        let keeper: &dyn CheckpointStore = &temp.store;
+        let store = store();
+        let keeper: &dyn CheckpointStore = &*store;
         keeper.keep(&head(7)).unwrap();
         keeper.keep_grants("aa").unwrap();
         keeper.restarted(&head(8), "line 8\n").unwrap();
@@ -128,8 +128,8 @@ mod tests {
 
     #[test]
     fn grants_are_remembered_as_they_were_last_recorded() {
-        let temp = store();
-        let keeper: &dyn CheckpointStore = &temp.store;
+        let store = store();
+        let keeper: &dyn CheckpointStore = &*store;
         assert_eq!(keeper.grants().unwrap(), None);
         keeper.keep_grants("aa").unwrap();
         keeper.keep_grants("bb").unwrap();

@@ -239,8 +239,7 @@ mod tests {
     #[test]
     fn order_is_that_of_the_rows_whatever_the_clock_said() {
         // TASK-21, security line 137
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         for task_id in ["t-1", "t-2"] {
             submit(store, "r", task_id, 1);
             store.start(task_id, &process(1)).unwrap();
@@ -266,8 +265,7 @@ mod tests {
     #[test]
     fn a_run_is_found_by_its_id_and_the_newest_by_its_repository() {
         // STORE-5
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         assert_eq!(store.last_run("r").unwrap(), None);
         store.run_started("run_a", Some("t-1"), "r", &process(1)).unwrap();
         store.run_started("run_b", None, "r", &process(1)).unwrap();
@@ -283,8 +281,7 @@ mod tests {
     // EDITOR-71
     #[test]
     fn the_last_verdict_took_as_long_as_the_newest_run_that_passed() {
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         let took = || store.last_verdict_took("r").unwrap().map(|took| took.as_secs());
         assert_eq!(took(), None);
         for (run, status, seconds) in [
@@ -314,8 +311,7 @@ mod tests {
     #[test]
     fn attempts_and_replans_are_those_of_tasks_that_were_verified() {
         // STORE-21
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         assert_eq!(store.totals().unwrap(), Totals::default());
         for (task_id, state) in [("t-1", TaskState::Success), ("t-2", TaskState::Proposed)] {
             submit(store, "r", task_id, 1);

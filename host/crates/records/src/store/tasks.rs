@@ -451,8 +451,7 @@ mod tests {
     #[test]
     fn tasks_wait_in_order_of_acceptance_each_repository_for_itself() {
         // TASK-21
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         assert_eq!(submit(store, "r", "t-1", 1), 1);
         assert_eq!(submit(store, "r", "t-2", 2), 2);
         assert_eq!(submit(store, "other", "t-3", 3), 1);
@@ -467,8 +466,7 @@ mod tests {
     #[test]
     fn only_the_first_may_start_and_only_when_nothing_runs() {
         // TASK-11, TASK-21
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         submit(store, "r", "t-1", 1);
         submit(store, "r", "t-2", 2);
         assert!(!store.start("t-2", &process(2)).unwrap(), "it is second");
@@ -484,8 +482,7 @@ mod tests {
     #[test]
     fn the_tables_themselves_refuse_a_second_running_task() {
         // TASK-11
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         submit(store, "r", "t-1", 1);
         submit(store, "r", "t-2", 2);
         let forced = store.write(Synchronous::Full, |db| {
@@ -497,8 +494,7 @@ mod tests {
     #[test]
     fn one_child_takes_a_waiting_task_over_and_no_child_a_running_one() {
         // TASK-28
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         submit(store, "r", "t-1", 1);
         assert!(store.take_over("t-1", &process(1), &process(2)).unwrap());
         assert!(!store.take_over("t-1", &process(1), &process(3)).unwrap(), "too late");
@@ -514,8 +510,7 @@ mod tests {
     #[test]
     fn an_end_is_final_and_said_once() {
         // TASK-24
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         submit(store, "r", "t-1", 1);
         store.start("t-1", &process(1)).unwrap();
         let interrupted = Outcome::infra("interrupted");
@@ -531,8 +526,7 @@ mod tests {
     #[test]
     fn a_waiting_task_is_forgotten_a_running_one_is_told() {
         // TASK-25
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         submit(store, "r", "t-1", 1);
         submit(store, "r", "t-2", 2);
         store.start("t-1", &process(1)).unwrap();
@@ -548,8 +542,7 @@ mod tests {
     #[test]
     fn the_newest_is_first_and_says_how_far_it_came() {
         // TASK-26, STORE-5
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         for (task_id, repo) in [("t-1", "r"), ("t-2", "other"), ("t-3", "r")] {
             submit(store, repo, task_id, 1);
         }

@@ -4,8 +4,16 @@ use super::{Flags, Store, Submission};
 use act_core::process::Process;
 
 pub(super) struct TempStore {
-    pub(super) store: Store,
+    store: Store,
     _dir: tempfile::TempDir,
+}
+
+impl std::ops::Deref for TempStore {
+    type Target = Store;
+
+    fn deref(&self) -> &Store {
+        &self.store
+    }
 }
 
 pub(super) fn store() -> TempStore {

@@ -218,6 +218,18 @@ impl Store {
         self.all(query, [count], ProposalRecord::read)
     }
 
+    /// Stores that a task applies a proposal, synced. Returns false, and stores nothing, when the proposal was applied or
+    /// removed before.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn begin_applying(&self, task_id: &str, by: &str) -> Result<bool> {
+        let statement = "UPDATE proposals SET state = 'APPLYING', applied_by = ?2 \
+                         WHERE task_id = ?1 AND state IN ('OPEN', 'APPLYING')";
+        Ok(self.change(statement, params![task_id, by])? == 1)
+    }
+
     /// Stores the state of a proposal, synced. `by` is the task that applies it, if one does.
     ///
     /// # Errors
@@ -250,8 +262,7 @@ mod tests {
     #[test]
     fn a_repository_has_at_most_one_unresolved_report() {
         // STORE-8
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         let runs = ["run_a".to_owned(), "run_b".to_owned()];
         assert_eq!(store.stuck_report("r").unwrap(), None);
         store.add_stuck_report(&report("t-1", "r", &[])).unwrap();
@@ -274,8 +285,7 @@ mod tests {
     #[test]
     fn a_success_in_the_repository_resolves_it_and_no_other_end_does() {
         // CONTEXT-12, STORE-8
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         store.add_stuck_report(&report("t-1", "r", &[])).unwrap();
         let ends = |task_id: &str, repo: &str, state: TaskState| {
             submit(store, repo, task_id, 1);
@@ -296,8 +306,7 @@ mod tests {
     #[test]
     fn a_proposal_is_known_by_its_task_and_digest_until_it_is_removed() {
         // STORE-20
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         assert_eq!(store.proposal("t-1").unwrap(), None);
         store.add_proposal("t-1", "r", "ab").unwrap();
         store.add_proposal("t-2", "r", "cd").unwrap();
@@ -316,10 +325,31 @@ mod tests {
     }
 
     #[test]
+    fn only_a_proposal_that_is_there_can_be_applied() {
+        // TASK-42
+        let store = &store();
+        assert!(!store.begin_applying("t-1", "t-9").unwrap());
+        for (state, begins) in [
+            (ProposalState::Open, true),
+            (ProposalState::Applying, true),
+            (ProposalState::Applied, false),
+            (ProposalState::Removed, false),
+        ] {
+            let task_id = state.as_str();
+            store.add_proposal(task_id, "r", "ab").unwrap();
+            store.set_proposal(task_id, state, None).unwrap();
+            assert_eq!(store.begin_applying(task_id, "t-9").unwrap(), begins, "{state:?}");
+            let after = store.proposal(task_id).unwrap().unwrap();
+            let expected = if begins { ProposalState::Applying } else { state };
+            assert_eq!(after.state, expected);
+            assert_eq!(after.applied_by.is_some(), begins);
+        }
+    }
+
+    #[test]
     fn half_of_a_proposal_is_told_until_a_later_task_is_green_and_not_again() {
         // TASK-43
-        let temp = store();
-        let store = &temp.store;
+        let store = &store();
         store.add_proposal("t-1", "r", "ab").unwrap();
         let end = |task_id: &str, state| {
             submit(store, "r", task_id, 1);

@@ -8,7 +8,7 @@ pub(super) mod grants;
 pub(super) mod verify;
 
 use std::collections::VecDeque;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
@@ -31,19 +31,8 @@ impl Logbook {
         Ok(Self { artifacts: prepare::artifacts_for(root.as_deref())? })
     }
 
-    fn state(&self) -> Result<(act_fs::Dir, PathBuf), Failure> {
-        let path = self.artifacts.path().join("state");
-        let state = self.artifacts.state().map_err(|error| {
-            Failure::refused(
-                "store_unusable",
-                format!("{} cannot be used: {error}", path.display()),
-            )
-        })?;
-        Ok((state, path))
-    }
-
     fn reader(&self) -> Result<AuditReader, Failure> {
-        let (state, path) = self.state()?;
+        let (state, path) = prepare::state(&self.artifacts)?;
         Ok(AuditReader::open(&state, &path)?)
     }
 

@@ -55,7 +55,7 @@ pub(super) fn verify_but(
     }
     let restarts = store.restarts()?;
     let verifier = LogVerifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
-    let (state, path) = book.state()?;
+    let (state, path) = prepare::state(&book.artifacts)?;
     Ok(verify_all(&state, &path, verifier)?)
 }
 

@@ -107,12 +107,7 @@ fn used(tasks: usize) -> UsageByComponent {
 fn apply(start: &Path, change: Change, events: &Events) -> Result<(), Failure> {
     let root = act_config::find_root(start)?.map(|root| root.path);
     let artifacts = prepare::artifacts_for(root.as_deref())?;
-    let state = artifacts.state().map_err(|error| {
-        let path = artifacts.path().join("state");
-        let message = format!("{} cannot be used: {error}", path.display());
-        Failure::refused("store_unusable", message)
-            .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
-    })?;
+    let (state, _) = prepare::state(&artifacts)?;
     let audit = prepare::audit(&artifacts, &prepare::store(&artifacts)?)?;
     anchor::before(root.as_deref(), &audit)?;
     registry::change(change, &state, root.as_deref(), &audit)?;

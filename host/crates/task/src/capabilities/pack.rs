@@ -1,17 +1,15 @@
 //! `act components pack`: adds a manifest to a component that any toolchain built.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, Mode};
 use serde::Serialize;
 
 use crate::capabilities::not_a_component;
 use act_component::ManifestError;
 use act_component::registry::read_component_file;
 use act_core::Failure;
-use act_fs::NEW;
+use act_fs::{Dir, Durability};
 use act_workspace::digest;
 
 const MAX_MANIFEST: u64 = 1 << 20;
@@ -71,20 +69,14 @@ fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
         .hint("`act components new` writes one that is right; specs/capabilities.md says what stands in it")
 }
 
-/// Writes a new file beside the old one and renames it, so that readers see either of them whole.
+/// Replaces the file, which other users may read as far as the umask allows it.
 fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?.to_string_lossy();
-    let temporary = path.with_file_name(format!(".{name}-{:016x}", rand::random::<u64>()));
-    let mut file =
-        File::from(rustix::fs::openat(CWD, &temporary, NEW, Mode::from_raw_mode(0o644))?);
-    let written = file
-        .write_all(bytes)
-        .and_then(|()| file.sync_all())
-        .and_then(|()| Ok(rustix::fs::renameat(CWD, &temporary, CWD, path)?));
-    if written.is_err() {
-        let _ = rustix::fs::unlinkat(CWD, &temporary, AtFlags::empty());
-    }
-    written
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    let dir = Dir::open_following(parent.unwrap_or(Path::new(".")))?;
+    let mut staged = dir.stage_readable(&name.to_string_lossy())?;
+    staged.write(bytes)?;
+    staged.publish(name, Durability::Contents)
 }
 
 #[cfg(test)]
