@@ -50,11 +50,16 @@ impl Ground<'_> {
         });
     }
 
-    /// Cuts a range of lines, from 1 and inclusive, to the lines of the file. Returns `None` when it lies outside.
-    pub fn lines(&self, path: &str, start: u32, end: u32) -> Option<(u32, u32)> {
+    /// Returns the number of lines of a file. Returns `None` when it cannot be read.
+    pub fn line_count(&self, path: &str) -> Option<u32> {
         let bytes = self.world.repository.read(&[path], COUNTED).pop()?.ok()?;
         let count = bytes.split_inclusive(|byte| *byte == b'\n').count();
-        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        Some(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    /// Cuts a range of lines, from 1 and inclusive, to the lines of the file. Returns `None` when it lies outside.
+    pub fn lines(&self, path: &str, start: u32, end: u32) -> Option<(u32, u32)> {
+        let count = self.line_count(path)?;
         let (start, end) = (start.max(1), end.min(count));
         if start <= end {
             return Some((start, end));

@@ -1,6 +1,6 @@
 //! The conversation with the model that ends with a report. In each turn the model reads something or reports.
 //!
-//! It is bounded: at most ten turns, and a report may be wrong once.
+//! It has at most ten turns, and a report may be wrong once.
 
 pub use crate::json::report as parse;
 
@@ -79,10 +79,14 @@ pub fn inquire<T>(
             answers.push(Answer { id, content: outcome.unwrap_or_else(|why| why), is_error });
         }
         conversation.answer(answers).map_err(Failure::Model)?;
-        let late = turn >= LAST_READING_TURN || advice == Advice::WrapUp || reader.is_spent();
-        if late && !chances.asked_to_report {
-            chances.asked_to_report = true;
-            conversation.say("Time is nearly up: call report now with what you know.");
+        let why = match advice {
+            _ if reader.is_spent() => "The reading budget is used up",
+            Advice::WrapUp => "The time is nearly used up",
+            Advice::CarryOn if turn >= LAST_READING_TURN => "Most turns are used up",
+            Advice::CarryOn => continue,
+        };
+        if !std::mem::replace(&mut chances.asked_to_report, true) {
+            conversation.say(&format!("{why}: call report now with what you know."));
         }
     }
     Err(Failure::Model(format!("the model gave no report in {TURNS} turns")))
@@ -138,9 +142,10 @@ mod tests {
             .calls(&[("read", r#"{"path":"a.py"}"#), ("read", r#"{"path":"b.py"}"#)])
             .calls(&[("report", r#"{"ok":1}"#)]);
         assert_eq!(ask(&host).unwrap(), r#"{"ok":1}"#);
+        let read = "answer: a.py · lines 1-1 of 1\n1| one\n(24 of 24 kB left)\n";
         assert_eq!(
             host.sent(),
-            ["system: You scout.", "say: What is there?", "answer: 1| one\n", "error: not found"]
+            ["system: You scout.", "say: What is there?", read, "error: not found"]
         );
     }
 
@@ -174,9 +179,9 @@ mod tests {
             ask(&host),
             Err(Failure::Model("the model gave no report in 10 turns".to_owned()))
         );
-        let told = "say: Time is nearly up: call report now with what you know.";
-        assert_eq!(host.sent().iter().position(|line| line == told), Some(2 + 7));
-        assert_eq!(host.sent().iter().filter(|line| *line == told).count(), 1);
+        let asked = "say: Most turns are used up: call report now with what you know.";
+        assert_eq!(host.sent().iter().position(|line| line == asked), Some(2 + 7));
+        assert_eq!(host.sent().iter().filter(|line| *line == asked).count(), 1);
         assert_eq!(host.turns_left(), 10);
     }
 
@@ -187,7 +192,7 @@ mod tests {
             .calls(&[("list", "{}")])
             .calls(&[("report", r#"{"ok":1}"#)]);
         assert!(ask(&host).is_ok());
-        assert!(host.sent()[3].starts_with("say: Time is nearly up"));
+        assert!(host.sent()[3].starts_with("say: The time is nearly used up: call report"));
     }
 
     #[test]

@@ -8,14 +8,19 @@ pub fn cut(text: &str, most: usize) -> String {
     format!("{}…", &text[..text.floor_char_boundary(most)])
 }
 
-/// Returns the lines `first..=last` (from 1) with their numbers. The number in front also keeps a line from closing the tag
-/// that encloses it.
+/// Fewer remaining lines than these are shown although they exceed the bound, because another request costs more.
+const REST: usize = 20;
+/// Maximum number of bytes of one line.
+const LINE: usize = 300;
+
+/// Returns the lines `first..=last` (from 1) with their numbers, about `most` bytes. The number in front also keeps a line
+/// from closing the tag that encloses it. The first line is always shown, and fewer than 20 remaining lines are never cut.
 pub fn numbered(text: &str, first: usize, last: usize, most: usize) -> String {
     let mut out = String::new();
-    let wanted = text.lines().enumerate().skip(first.saturating_sub(1));
-    for (index, line) in wanted.take_while(|(index, _)| *index < last) {
-        let line = format!("{}| {}\n", index + 1, cut(line, 300));
-        if out.len() + line.len() > most {
+    let end = text.lines().count().min(last);
+    for (index, line) in text.lines().enumerate().take(end).skip(first.saturating_sub(1)) {
+        let line = format!("{}| {}\n", index + 1, cut(line, LINE));
+        if out.len() + line.len() > most && !out.is_empty() && end - index >= REST {
             out.push_str(&format!("… cut: go on from line {}\n", index + 1));
             break;
         }
@@ -34,7 +39,7 @@ pub fn log(name: &str, text: &str, most: usize) -> String {
     let mut kept = Vec::new();
     let mut size = 0;
     for line in text.lines().rev() {
-        let line = format!("| {}\n", cut(line, 300));
+        let line = format!("| {}\n", cut(line, LINE));
         size += line.len();
         if size > most {
             break;
@@ -64,7 +69,10 @@ mod tests {
     fn a_log_keeps_its_end_and_a_file_its_beginning() {
         assert_eq!(log("l", "aaaa\nbbbb\ncccc\n", 14), "<l>\n| bbbb\n| cccc\n</l>\n");
         assert_eq!(numbered("a\nb\nc\n", 2, 3, 100), "2| b\n3| c\n");
-        assert_eq!(numbered("aaaa\nbbbb\n", 1, 9, 8), "1| aaaa\n… cut: go on from line 2\n");
+        let long = "aaaa\n".repeat(21);
+        assert_eq!(numbered(&long, 1, 99, 8), "1| aaaa\n… cut: go on from line 2\n");
+        assert_eq!(numbered(&long, 2, 99, 8).lines().count(), 20, "19 lines remain after the first");
+        assert_eq!(numbered(&long, 1, 99, 1), "1| aaaa\n… cut: go on from line 2\n");
         assert_eq!(cut("éé", 3), "é…");
     }
 }

@@ -9,9 +9,12 @@ use crate::world::{Entry, Repository, Tool};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
-/// Maximum size of one answer, and of all answers of an inquiry, in bytes.
+/// Size of one answer, and of all answers of an inquiry, in bytes. Lines that would be left over are added to an answer
+/// (see [`numbered`]), and the last answer may use a whole [`ANSWER`], so that no answer is cut to nothing.
 const ANSWER: usize = 6 * 1024;
 const ALL_ANSWERS: usize = 24 * 1024;
+/// Cost of the smallest answer, so that an inquiry of empty answers ends as well.
+const LEAST: usize = 512;
 /// Maximum number of bytes of a file that are read. A Scout does not see what follows.
 const FILE: u64 = 256 * 1024;
 const HITS: usize = 60;
@@ -25,18 +28,18 @@ pub(crate) fn tools() -> [Tool; 3] {
     [
         tool(
             "list",
-            "List files below a directory.",
-            r#"{"type":"object","properties":{"path":{"type":"string"}}}"#,
+            "List the files below a directory, with their sizes.",
+            r#"{"type":"object","properties":{"path":{"type":"string","description":"directory; the whole repository without it"}}}"#,
         ),
         tool(
             "read",
-            "Read lines of a file, 1-based, inclusive.",
+            "Read lines of a file. Lines count from 1; start and end are included.",
             r#"{"type":"object","properties":{"path":{"type":"string"},"start":{"type":"integer"},"end":{"type":"integer"}},"required":["path"]}"#,
         ),
         tool(
             "search",
-            "Find lines by regular expression.",
-            r#"{"type":"object","properties":{"pattern":{"type":"string"},"glob":{"type":"string"}},"required":["pattern"]}"#,
+            "Find lines by a regular expression.",
+            r#"{"type":"object","properties":{"pattern":{"type":"string"},"glob":{"type":"string","description":"only files like src/**/*.py"}},"required":["pattern"]}"#,
         ),
     ]
 }
@@ -77,31 +80,36 @@ impl<'a> Reader<'a> {
         self.spent >= ALL_ANSWERS
     }
 
+    /// Runs one call. The answer ends with what is left of the budget.
     pub(crate) fn run(&mut self, name: &str, arguments: &str) -> Result<String, String> {
         if self.is_spent() {
-            return Err("no more reading in this inquiry: call report now".to_owned());
+            return Err("the reading budget is used up: call report now".to_owned());
         }
-        let most = ANSWER.min(ALL_ANSWERS - self.spent);
-        let answer = match name {
-            "list" => self.list(&parse::<List>(arguments)?, most),
-            "read" => self.read(&parse::<Read>(arguments)?, most)?,
-            "search" => self.search(&parse::<Search>(arguments)?, most)?,
+        let mut answer = match name {
+            "list" => self.list(&parse::<List>(arguments)?)?,
+            "read" => self.read(&parse::<Read>(arguments)?)?,
+            "search" => self.search(&parse::<Search>(arguments)?)?,
             _ => return Err(format!("no tool {name}: there are list, read, search and report")),
         };
-        // Every answer costs at least 512 bytes of the budget, so that empty answers end as well.
-        self.spent += answer.len().max(512);
+        self.spent += answer.len().max(LEAST);
+        let left = ALL_ANSWERS.saturating_sub(self.spent).div_ceil(1024);
+        answer.push_str(&format!("({left} of {} kB left)\n", ALL_ANSWERS / 1024));
         Ok(answer)
     }
 
-    fn list(&self, List { path }: &List, most: usize) -> String {
+    fn list(&self, List { path }: &List) -> Result<String, String> {
         let directory = clean(path);
         let prefix = if directory.is_empty() { String::new() } else { format!("{directory}/") };
         let below = |file: &&Entry| file.path.starts_with(&prefix) || file.path == directory;
-        let files = self.inventory.files.iter().filter(below).cloned().collect();
-        Inventory { files, links: vec![], truncated: self.inventory.truncated }.outline(most)
+        let files = self.inventory.files.iter().filter(below).cloned().collect::<Vec<_>>();
+        if files.is_empty() {
+            return Err(format!("there is no file below {:?}", cut(&directory, 120)));
+        }
+        let listed = Inventory { files, links: vec![], truncated: self.inventory.truncated };
+        Ok(listed.outline(ANSWER))
     }
 
-    fn read(&self, Read { path, start, end }: &Read, most: usize) -> Result<String, String> {
+    fn read(&self, Read { path, start, end }: &Read) -> Result<String, String> {
         let path = clean(path);
         let bytes = self
             .repository
@@ -110,28 +118,35 @@ impl<'a> Reader<'a> {
             .unwrap_or_else(|| Err("no answer".to_owned()))?;
         let text = String::from_utf8_lossy(&bytes);
         let lines = text.lines().count();
-        let first = start.unwrap_or(1).max(1);
-        if lines > 0 && first > lines {
-            return Err(format!("{path} has {lines} lines"));
+        if lines == 0 {
+            return Err(format!("{path} is empty"));
         }
-        Ok(numbered(&text, first, end.unwrap_or(usize::MAX), most))
+        let first = start.unwrap_or(1).max(1);
+        let last = end.unwrap_or(lines).min(lines);
+        if first > last {
+            return Err(format!("{path} has {lines} lines; {first} to {last} are none of them"));
+        }
+        let more = if bytes.len() as u64 == FILE { "more than " } else { "" };
+        let header = format!("{path} · lines {first}-{last} of {more}{lines}\n");
+        Ok(header + &numbered(&text, first, last, ANSWER))
     }
 
-    fn search(&self, Search { pattern, glob }: &Search, most: usize) -> Result<String, String> {
+    fn search(&self, Search { pattern, glob }: &Search) -> Result<String, String> {
         let found = self.repository.search(pattern, glob.as_deref(), HITS)?;
-        let mut out = String::new();
+        let (mut out, mut shown) = (String::new(), 0);
         for hit in &found.items {
-            let line = format!("{}:{}| {}\n", hit.path, hit.line, cut(hit.text.trim(), 160));
-            if out.len() + line.len() > most {
+            let line = format!("{}:{}| {}\n", hit.path, hit.line, cut(hit.text.trim_end(), 160));
+            if out.len() + line.len() > ANSWER && !out.is_empty() {
                 break;
             }
             out.push_str(&line);
+            shown += 1;
         }
         if found.items.is_empty() {
             out.push_str("no line matches\n");
         }
-        if found.truncated {
-            out.push_str("… there are more\n");
+        if found.truncated || shown < found.items.len() {
+            out.push_str("… there are more: narrow the pattern or the glob\n");
         }
         Ok(out)
     }
@@ -153,26 +168,46 @@ mod tests {
     #[test]
     fn tools_show_numbered_lines_and_end_when_the_budget_is_spent() {
         let text = "line\n".repeat(5_000);
-        let repository = Files::of(&[("a/b.py", "one\ntwo\nthree\n"), ("long", &text)]);
+        let repository = Files::of(&[("a/b.py", "one\ntwo\nthree\n"), ("long", &text), ("empty", "")]);
         let inventory = Inventory::of(&repository).unwrap();
         let mut reader = Reader::new(&repository, &inventory);
         let arguments = r#"{"path":"./a/b.py","start":2}"#;
-        assert_eq!(reader.run("read", arguments).unwrap(), "2| two\n3| three\n");
+        assert_eq!(
+            reader.run("read", arguments).unwrap(),
+            "a/b.py · lines 2-3 of 3\n2| two\n3| three\n(24 of 24 kB left)\n"
+        );
         assert_eq!(
             reader.run("search", r#"{"pattern":"t"}"#).unwrap(),
-            "a/b.py:2| two\na/b.py:3| three\n"
+            "a/b.py:2| two\na/b.py:3| three\n(23 of 24 kB left)\n"
         );
         assert!(reader.run("list", "").unwrap().contains("a/b.py (14 bytes)"));
         assert!(reader.run("read", r#"{"path":"no"}"#).is_err());
+        let none = |answer: Result<String, String>| answer.unwrap_err();
+        assert_eq!(none(reader.run("list", r#"{"path":"c"}"#)), "there is no file below \"c\"");
+        assert_eq!(none(reader.run("read", r#"{"path":"empty"}"#)), "empty is empty");
+        let backwards = r#"{"path":"a/b.py","start":3,"end":2}"#;
+        assert!(none(reader.run("read", backwards)).starts_with("a/b.py has 3 lines; 3 to 2"));
+        assert!(reader.run("search", r#"{"pattern":"zz"}"#).unwrap().starts_with("no line matches\n"));
         assert!(reader.run("read", r#"{"start":1}"#).unwrap_err().contains("missing field `path`"));
         assert!(reader.run("shell", "{}").unwrap_err().starts_with("no tool shell"));
         let mut answers = 0;
         while !reader.is_spent() {
             let answer = reader.run("read", r#"{"path":"long"}"#).unwrap();
-            assert!(answer.len() <= ANSWER + 40);
+            assert!(answer.len() <= ANSWER + 120, "{}", answer.len());
             answers += 1;
         }
         assert_eq!(answers, 4);
-        assert!(reader.run("list", "").is_err());
+        assert!(reader.run("list", "").unwrap_err().starts_with("the reading budget is used up"));
+    }
+
+    // SCOUT-2: live, the last two lines of a file cost another request.
+    #[test]
+    fn the_last_lines_of_a_file_are_not_left_over() {
+        let text = "a line that is somewhat longer than most\n".repeat(144);
+        let repository = Files::of(&[("a.py", &text)]);
+        let inventory = Inventory::of(&repository).unwrap();
+        let mut reader = Reader::new(&repository, &inventory);
+        let answer = reader.run("read", r#"{"path":"a.py"}"#).unwrap();
+        assert!(answer.contains("\n144| ") && !answer.contains("cut"), "{answer}");
     }
 }

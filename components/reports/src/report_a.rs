@@ -1,5 +1,6 @@
 //! Scout A's report, schema version 1.
 
+use crate::Judged;
 use crate::version::{SchemaError, SchemaVersion, checked, nullable};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -17,6 +18,18 @@ pub struct ReportA {
     pub prior_art: Vec<PriorArt>,
     pub verification_tips: Vec<String>,
     pub hypotheses: Vec<String>,
+    /// Lines that answer the question best. The host shows their text to the Editor.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excerpts: Vec<Excerpt>,
+}
+
+/// Lines of a file: counted from 1, both ends included.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Excerpt {
+    pub file: String,
+    pub start_line: u32,
+    pub end_line: u32,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,14 +50,13 @@ pub struct RelevantFile {
     #[cfg_attr(feature = "lenient", serde(default))]
     pub purpose: String,
     #[cfg_attr(feature = "lenient", serde(default))]
-    pub relevance: Relevance,
+    pub relevance: Judged<Relevance>,
 }
 
 words! {
     pub enum Relevance {
         Primary = "primary",
         Secondary = "secondary",
-        #[default]
         Context = "context",
     }
 }
@@ -52,7 +64,6 @@ words! {
 words! {
     pub enum Level {
         Low = "low",
-        #[default]
         Medium = "medium",
         High = "high",
     }
@@ -66,9 +77,9 @@ pub struct RiskZone {
     pub start_line: u32,
     pub end_line: u32,
     #[cfg_attr(feature = "lenient", serde(default))]
-    pub risk_level: Level,
+    pub risk_level: Judged<Level>,
     #[cfg_attr(feature = "lenient", serde(default))]
-    pub complexity: Level,
+    pub complexity: Judged<Level>,
     /// Files, modules or services, in words.
     #[cfg_attr(feature = "lenient", serde(default))]
     pub dependencies: Vec<String>,
@@ -86,15 +97,19 @@ pub struct ChangeBoundaries {
     pub ordering_constraints: Vec<String>,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "lenient", serde(default))]
 pub struct SafeSlice {
+    #[cfg_attr(feature = "lenient", serde(default))]
     pub id: String,
+    #[cfg_attr(feature = "lenient", serde(default))]
     pub files: Vec<String>,
+    #[cfg_attr(feature = "lenient", serde(default))]
     pub description: String,
-    pub complexity: Level,
+    #[cfg_attr(feature = "lenient", serde(default))]
+    pub complexity: Judged<Level>,
     #[serde(deserialize_with = "nullable")]
+    #[cfg_attr(feature = "lenient", serde(default))]
     pub order: Option<i64>,
 }
 
@@ -128,13 +143,16 @@ impl ReportA {
     }
 
     /// Summarises the report in one line, for events.
+    #[allow(clippy::useless_conversion, reason = "a judgement is optional with the feature lenient")]
     pub fn summary(&self) -> String {
-        let primary =
-            self.repo_map.relevant_files.iter().filter(|file| file.relevance == Relevance::Primary);
-        let high = self.risk_zones.iter().filter(|zone| zone.risk_level == Level::High).count();
+        let primary: Judged<Relevance> = Relevance::Primary.into();
+        let high: Judged<Level> = Level::High.into();
+        let files = &self.repo_map.relevant_files;
+        let primary = files.iter().filter(|file| file.relevance == primary);
+        let high = self.risk_zones.iter().filter(|zone| zone.risk_level == high).count();
         format!(
             "{} relevant files ({} primary), {} risk zones ({high} high), {} safe slices",
-            self.repo_map.relevant_files.len(),
+            files.len(),
             primary.count(),
             self.risk_zones.len(),
             self.change_boundaries.safe_slices.len(),
@@ -159,7 +177,8 @@ pub fn example() -> serde_json::Value {
         "conventions": {"naming": "snake", "patterns": [], "anti_patterns": []},
         "prior_art": [{"file": "b.rs", "description": "x", "relevance": "same"}],
         "verification_tips": ["run it"],
-        "hypotheses": []
+        "hypotheses": [],
+        "excerpts": [{"file": "a.rs", "start_line": 1, "end_line": 2}]
     })
 }
 
@@ -176,5 +195,14 @@ mod tests {
             report.summary(),
             "1 relevant files (1 primary), 1 risk zones (1 high), 1 safe slices"
         );
+    }
+
+    // SCOUT-A-14: reports of components that were built before there were excerpts
+    #[test]
+    fn a_report_without_excerpts_is_read_and_written_as_it_was() {
+        let mut before = example();
+        before.as_object_mut().unwrap().remove("excerpts");
+        let report = ReportA::parse(&before.to_string()).unwrap();
+        assert_eq!(serde_json::to_value(&report).unwrap(), before);
     }
 }

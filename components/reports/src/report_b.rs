@@ -10,9 +10,15 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "lenient", serde(default))]
 pub struct ReportB {
     pub schema_version: SchemaVersion,
+    /// The answer to the question, in a few sentences.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
     pub build: Build,
     pub test: Test,
-    pub failure_analysis: FailureAnalysis,
+    /// Null where no run has failed.
+    #[serde(deserialize_with = "nullable")]
+    pub failure_analysis: Option<FailureAnalysis>,
+    #[cfg_attr(feature = "lenient", serde(deserialize_with = "complete_issues"))]
     pub environment_issues: Vec<EnvironmentIssue>,
 }
 
@@ -27,6 +33,7 @@ pub struct Build {
 }
 
 words! {
+    #[derive(Default)]
     pub enum System {
         Npm = "npm",
         Yarn = "yarn",
@@ -58,6 +65,9 @@ pub struct BuildCommands {
 #[cfg_attr(feature = "lenient", serde(default))]
 pub struct Test {
     pub detected_framework: Framework,
+    /// The framework's own name where the schema has no word for it, such as `vitest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub framework_name: Option<String>,
     pub commands: TestCommands,
     #[serde(deserialize_with = "nullable")]
     pub coverage_command: Option<String>,
@@ -65,6 +75,7 @@ pub struct Test {
 }
 
 words! {
+    #[derive(Default)]
     pub enum Framework {
         Jest = "jest",
         Pytest = "pytest",
@@ -89,7 +100,7 @@ pub struct TestCommands {
     pub integration: Option<String>,
 }
 
-/// Why a run failed. Empty when no log was given.
+/// Why a run failed.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "lenient", serde(default))]
@@ -108,16 +119,32 @@ pub struct FailureAnalysis {
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct EnvironmentIssue {
     pub issue: String,
-    #[cfg_attr(feature = "lenient", serde(default))]
     pub severity: Severity,
-    #[cfg_attr(feature = "lenient", serde(default))]
     pub suggested_fix: String,
+}
+
+/// Reads the environment issues that a model wrote, and drops those without a severity or a fix.
+#[cfg(feature = "lenient")]
+fn complete_issues<'de, D: serde::Deserializer<'de>>(
+    from: D,
+) -> Result<Vec<EnvironmentIssue>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Written {
+        issue: String,
+        severity: Option<Severity>,
+        suggested_fix: Option<String>,
+    }
+    let written = Vec::<Written>::deserialize(from)?.into_iter();
+    let complete = written.filter_map(|Written { issue, severity, suggested_fix }| {
+        Some(EnvironmentIssue { issue, severity: severity?, suggested_fix: suggested_fix? })
+    });
+    Ok(complete.collect())
 }
 
 words! {
     pub enum Severity {
         Blocking = "blocking",
-        #[default]
         Warning = "warning",
     }
 }
@@ -140,11 +167,9 @@ impl ReportB {
         if !self.test.commands.all.is_empty() {
             summary.push_str(&format!(" by `{}`", one_line(&self.test.commands.all, 80)));
         }
-        if !self.failure_analysis.root_cause.is_empty() {
-            summary.push_str(&format!(
-                "; cause: {}",
-                one_line(&self.failure_analysis.root_cause, 160)
-            ));
+        let cause = self.failure_analysis.as_ref().map(|analysis| analysis.root_cause.as_str());
+        if let Some(cause) = cause.filter(|cause| !cause.is_empty()) {
+            summary.push_str(&format!("; cause: {}", one_line(cause, 160)));
         }
         let blocking = self
             .environment_issues
@@ -163,12 +188,14 @@ impl ReportB {
 pub fn example() -> serde_json::Value {
     serde_json::json!({
         "schema_version": "1",
+        "answer": "by go test",
         "build": {
             "detected_system": "custom",
             "commands": {"install": null, "build": "", "clean": null},
             "prerequisites": ["python"], "notes": ""},
         "test": {
             "detected_framework": "go test",
+            "framework_name": "ginkgo",
             "commands": {"all": "go test ./...", "unit": null, "integration": "x"},
             "coverage_command": null, "notes": ""},
         "failure_analysis": {
@@ -191,5 +218,20 @@ mod tests {
             report.summary(),
             "custom, go test by `go test ./...`; cause: off by one; 1 blocking environment issues"
         );
+    }
+
+    // SCOUT-B-19: reports of components that were built before there was an answer
+    #[test]
+    fn a_report_without_an_answer_is_read_and_null_is_no_failing_run() {
+        let mut before = example();
+        before.as_object_mut().unwrap().remove("answer");
+        before["test"].as_object_mut().unwrap().remove("framework_name");
+        before["failure_analysis"] = serde_json::Value::Null;
+        let report = ReportB::parse(&before.to_string()).unwrap();
+        assert_eq!(report.failure_analysis, None);
+        assert_eq!(serde_json::to_value(&report).unwrap(), before);
+        before.as_object_mut().unwrap().remove("failure_analysis");
+        let missing = ReportB::parse(&before.to_string());
+        assert_eq!(missing.is_ok(), cfg!(feature = "lenient"), "{missing:?}");
     }
 }

@@ -1,5 +1,6 @@
 //! A report that is made of facts alone; it fills what the model left out of its own.
 
+use crate::excerpts;
 use crate::facts::Known;
 use act_kit::reports::facts_a::{Mapped, Risk};
 use act_kit::reports::report_a::{
@@ -13,6 +14,13 @@ const FILES: usize = 10;
 const ZONES: usize = 5;
 const DEPENDENCIES: usize = 12;
 const TESTS: usize = 5;
+
+/// Returns the report that answers a question without a model: about the best files of the map, with the lines in them
+/// that the question names.
+pub(crate) fn of_facts(world: World<'_>, known: &Known, question: &str) -> ReportA {
+    let excerpts = excerpts::of(world, known, question);
+    ReportA { excerpts, ..draft(world, known, &[]) }
+}
 
 /// Returns a report about `chosen`, the files that the model found relevant. Without any it is about the best files of
 /// the map.
@@ -47,41 +55,66 @@ pub(crate) fn draft(world: World<'_>, known: &Known, chosen: &[RelevantFile]) ->
 
 fn mapped(world: World<'_>, known: &Known) -> Vec<RelevantFile> {
     let map = known.map(world, 8_000, FILES);
-    let file = |entry: Mapped| RelevantFile {
-        relevance: match entry.score {
-            score if score >= 0.6 => Relevance::Primary,
-            score if score >= 0.25 => Relevance::Secondary,
-            _ => Relevance::Context,
-        },
-        purpose: match entry.symbols.is_empty() {
-            true => String::new(),
-            false => format!("defines {}", entry.symbols[..entry.symbols.len().min(4)].join(", ")),
-        },
-        path: entry.path,
+    let file = |Mapped { path, symbols, .. }: Mapped| RelevantFile {
+        relevance: relevance(known, &path),
+        purpose: purpose(known, &path, &symbols),
+        path,
     };
     map.into_iter().map(file).collect()
+}
+
+/// Maximum number of names in the purpose of a file.
+const NAMES: usize = 6;
+
+/// Describes a file by its size, its importers and the names that it defines.
+fn purpose(known: &Known, path: &str, symbols: &[String]) -> String {
+    let names = symbols[..symbols.len().min(NAMES)].join(", ");
+    let defines = if names.is_empty() { names } else { format!("defines {names}") };
+    let figures = known.figures(path);
+    let figures = figures.trim().trim_matches(['(', ')']);
+    [figures, &defines].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+}
+
+/// Returns how relevant a file is for the question by its rank; `None` for a path that was not ranked.
+pub(crate) fn relevance(known: &Known, path: &str) -> Option<Relevance> {
+    Some(match known.score(path)? {
+        score if score >= 0.6 => Relevance::Primary,
+        score if score >= 0.25 => Relevance::Secondary,
+        _ => Relevance::Context,
+    })
+}
+
+/// Returns how complex it is to change files of that many lines together. The steps are those of the risk (SCOUT-A-12).
+pub(crate) fn complexity(lines: u32) -> Level {
+    match lines {
+        0..250 => Level::Low,
+        250..800 => Level::Medium,
+        _ => Level::High,
+    }
+}
+
+/// Describes why a file is risky to change, by its figures.
+pub(crate) fn rationale(risk: &Risk) -> String {
+    let tested = if risk.tested { "a test exercises it" } else { "no test exercises it" };
+    format!(
+        "{} files import it, {} lines, {} names for others, {tested}",
+        risk.fan_in, risk.lines, risk.public_symbols
+    )
 }
 
 fn zones(known: &Known, wanted: &[u32]) -> Vec<RiskZone> {
     let paths = wanted.iter().map(|at| known.survey.path(*at)).collect::<Vec<_>>();
     let risky = known.risk().into_iter().filter(|risk| paths.contains(&risk.path.as_str()));
     let risky = risky.filter(|risk| risk.level != Level::Low && risk.lines > 0).take(ZONES);
-    let zone = |risk: Risk| {
-        let level = if risk.level == Level::High { Level::High } else { Level::Medium };
-        let tested = if risk.tested { "a test exercises it" } else { "no test exercises it" };
-        RiskZone {
-            rationale: format!(
-                "{} files import it, {} lines, {} names for others, {tested}",
-                risk.fan_in, risk.lines, risk.public_symbols
-            ),
-            file: risk.path,
-            start_line: 1,
-            end_line: risk.lines,
-            risk_level: level,
-            complexity: if risk.lines >= 800 { Level::High } else { Level::Medium },
-            dependencies: vec![],
-            invariants: vec![],
-        }
+    let zone = |risk: Risk| RiskZone {
+        rationale: rationale(&risk),
+        file: risk.path,
+        start_line: 1,
+        end_line: risk.lines,
+        risk_level: Some(risk.level),
+        complexity: Some(complexity(risk.lines)),
+        dependencies: vec![],
+        invariants: vec![],
     };
     risky.map(zone).collect()
 }

@@ -5,12 +5,14 @@
 //!   through files that only re-export them, `same_package` finds dependencies that need no import.
 //! - `terms` and `rank` find the files that a question is about.
 //! - `facts` is what follows without a model, as `act scout a --facts` prints it.
-//! - With a model: `opening` is the first message, `grounding` and `report` check what the model reports, `draft` fills
-//!   what it left out.
+//! - `draft` is a report that is made of facts alone, and `excerpts` are the lines that a question is about.
+//! - With a model: `opening` is the first message, `grounding` and `report` check what the model reports and complete it
+//!   with facts.
 //!
 //! The rules are SCOUT-A-1 and following in `specs/scout-a.md`.
 
 mod draft;
+mod excerpts;
 mod facts;
 mod grounding;
 mod opening;
@@ -35,7 +37,8 @@ act_kit::scout!(ask);
 const SYSTEM: &str = include_str!("prompt.md");
 const MANIFEST: &str = include_str!("../manifest.json");
 
-/// Answers one question with a report as JSON, or with facts when only these are wanted.
+/// Answers one question with a report as JSON. Where only facts are wanted, the model is not asked: the answer is a report
+/// that is made of facts, or the facts in their own schema.
 ///
 /// # Errors
 ///
@@ -46,7 +49,10 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     let inventory = Inventory::of(world.repository).map_err(Failure::Other)?;
     if question.facts_only {
         let known = Known::of(world, inventory, &question.text, time / 3);
-        return to_json(&known.facts(world, &question.text));
+        return match question.wants_report_of_facts() {
+            true => to_json(&draft::of_facts(world, &known, &question.text)),
+            false => to_json(&known.facts(world, &question.text)),
+        };
     }
     // Two thirds of the time are kept for the model.
     let known = Known::of(world, inventory, &question.text, time / 3 * 2);
@@ -60,8 +66,7 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
         report::grounded(report, &ground)
     };
     let report = inquire(world, &known.survey.inventory, &brief, accept)?;
-    let draft = draft::draft(world, &known, &report.repo_map.relevant_files);
-    to_json(&report::completed(report, draft))
+    to_json(&report::completed(report, world, &known, &ground))
 }
 
 fn to_json(answer: &impl Serialize) -> Result<String, Failure> {

@@ -1,21 +1,23 @@
 //! Composes the first message: the question, the host's context, and the facts that the question seems to be about.
 
+use crate::excerpts;
 use crate::facts::Known;
 use crate::survey::Survey;
-use act_kit::inventory::identifiers;
-use act_kit::quoting::{cut, file, log};
+use act_kit::quoting::{cut, log, numbered};
 use act_kit::reports::facts_a::Convention;
-use act_kit::world::{Question, Repository, World};
+use act_kit::reports::report_a::Excerpt;
+use act_kit::world::{Question, World};
 use std::collections::HashSet;
 
-/// Maximum sizes of the parts in bytes. With the tools they make a first prompt of about 6 kB for a small repository.
+/// Maximum sizes of the parts in bytes.
 const QUESTION: usize = 4_000;
 const MAP: usize = 1_400;
 const MAP_FILES: usize = 24;
 const OTHERS: usize = 500;
 const CONVENTIONS: usize = 350;
-const HITS: usize = 700;
-const FILES: usize = 1_300;
+const LINES: usize = 4_000;
+/// Maximum number of bytes of a file that are read to show lines of it.
+const FILE: u64 = 256 << 10;
 const LOG: usize = 1_500;
 
 pub(crate) fn opening(world: World<'_>, known: &Known, question: &Question) -> String {
@@ -33,8 +35,7 @@ pub(crate) fn opening(world: World<'_>, known: &Known, question: &Question) -> S
     }
     text.push_str(&map(world, known));
     text.push_str(&conventions(&known.conventions(world)));
-    text.push_str(&hits(world.repository, &question.text));
-    text.push_str(&contents(world.repository, known));
+    text.push_str(&lines(world, known, &question.text));
     text
 }
 
@@ -91,39 +92,18 @@ fn conventions(found: &[Convention]) -> String {
     if text.is_empty() { text } else { format!("Measured: {}\n", text.trim_end_matches("; ")) }
 }
 
-/// Lists the lines that contain the question's identifiers.
-fn hits(repository: &dyn Repository, question: &str) -> String {
-    let identifiers = identifiers(question);
-    if identifiers.is_empty() {
-        return String::new();
-    }
-    let regex = format!("\\b({})\\b", identifiers.join("|"));
-    let Ok(found) = repository.search(&regex, None, 20) else { return String::new() };
-    let mut lines = String::new();
-    for hit in found.items {
-        let line = format!("{}:{}| {}\n", clean(&hit.path), hit.line, cut(hit.text.trim(), 120));
-        if lines.len() + line.len() > HITS {
+/// Shows the lines that the question is about (see [`excerpts`]), each range between tags.
+fn lines(world: World<'_>, known: &Known, question: &str) -> String {
+    let mut text = String::new();
+    for Excerpt { file, start_line, end_line } in excerpts::of(world, known, question) {
+        let Some(Ok(bytes)) = world.repository.read(&[&file], FILE).pop() else { continue };
+        let whole = String::from_utf8_lossy(&bytes);
+        let shown = numbered(&whole, start_line as usize, end_line as usize, LINES);
+        let shown = format!("<file path={file:?}>\n{shown}</file>\n");
+        if text.len() + shown.len() > LINES {
             break;
         }
-        lines.push_str(&line);
-    }
-    if lines.is_empty() { lines } else { format!("<hits>\n{lines}</hits>\n") }
-}
-
-/// Shows small files of the map as a whole. Files with rank 0 are only listed by name.
-fn contents(repository: &dyn Repository, known: &Known) -> String {
-    let files = &known.survey.inventory.files;
-    let about = known.order.iter().filter(|at| known.ranks[**at as usize] > 0.0);
-    let small = about.map(|at| &files[*at as usize]).take(MAP_FILES);
-    let small = small.filter(|file| file.size > 0 && file.size as usize <= FILES);
-    let wanted = small.take(6).map(|file| file.path.as_str()).collect::<Vec<_>>();
-    let mut text = String::new();
-    for (path, bytes) in wanted.iter().zip(repository.read(&wanted, FILES as u64)) {
-        let Ok(bytes) = bytes else { continue };
-        let shown = file(path, &String::from_utf8_lossy(&bytes));
-        if text.len() + shown.len() <= FILES {
-            text.push_str(&shown);
-        }
+        text.push_str(&shown);
     }
     text
 }

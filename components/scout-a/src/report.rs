@@ -1,8 +1,11 @@
-//! Checks the model's report against the repository, and fills what the model left out from the facts.
+//! Checks the model's report against the repository, and completes it with facts.
 
+use crate::draft;
+use crate::facts::Known;
 use crate::grounding::Faults;
 use act_kit::grounding::Ground;
-use act_kit::reports::report_a::ReportA;
+use act_kit::reports::report_a::{Level, ReportA, RiskZone, SafeSlice};
+use act_kit::world::World;
 
 /// Returns the report with every file and range of lines as the repository has it.
 ///
@@ -26,16 +29,12 @@ pub(crate) fn grounded(mut report: ReportA, ground: &Ground<'_>) -> Result<Repor
         }
     }
     for (at, zone) in report.risk_zones.iter_mut().enumerate() {
-        let field = format!("risk_zones[{at}]");
-        if faults.path(&field, &mut zone.file) {
-            let (start, end) = (zone.start_line, zone.end_line);
-            match ground.lines(&zone.file, start, end) {
-                Some(range) => (zone.start_line, zone.end_line) = range,
-                None => {
-                    faults.add(format!("{field}: lines {start}-{end} are not in {:?}", zone.file))
-                }
-            }
-        }
+        let range = (&mut zone.start_line, &mut zone.end_line);
+        ground_lines(&format!("risk_zones[{at}]"), &mut zone.file, range, ground, &mut faults);
+    }
+    for (at, lines) in report.excerpts.iter_mut().enumerate() {
+        let range = (&mut lines.start_line, &mut lines.end_line);
+        ground_lines(&format!("excerpts[{at}]"), &mut lines.file, range, ground, &mut faults);
     }
     for (at, slice) in report.change_boundaries.safe_slices.iter_mut().enumerate() {
         faults.paths(&format!("change_boundaries.safe_slices[{at}].files"), &mut slice.files);
@@ -49,6 +48,23 @@ pub(crate) fn grounded(mut report: ReportA, ground: &Ground<'_>) -> Result<Repor
     }
     faults.outcome()?;
     Ok(report)
+}
+
+/// Replaces a path by the file that it means, and cuts a range to the lines of that file.
+fn ground_lines(
+    field: &str,
+    path: &mut String,
+    (start, end): (&mut u32, &mut u32),
+    ground: &Ground<'_>,
+    faults: &mut Faults<'_>,
+) {
+    if !faults.path(field, path) {
+        return;
+    }
+    match ground.lines(path, *start, *end) {
+        Some(range) => (*start, *end) = range,
+        None => faults.add(format!("{field}: lines {start}-{end} are not in {path:?}")),
+    }
 }
 
 /// Checks entry points: `path`, `path:line` or `path:symbol`. A line or symbol that the file does not have is left out,
@@ -78,8 +94,16 @@ fn grounded_entry_points(
     kept
 }
 
-/// Fills what the model left out from a report that was made of facts.
-pub(crate) fn completed(mut report: ReportA, facts: ReportA) -> ReportA {
+/// Completes the model's report with facts: lists that it left out, and the judgements that are missing in its entries. An
+/// entry is dropped when no fact has the judgement.
+pub(crate) fn completed(
+    mut report: ReportA,
+    world: World<'_>,
+    known: &Known,
+    ground: &Ground<'_>,
+) -> ReportA {
+    judge(&mut report, known, ground);
+    let facts = draft::draft(world, known, &report.repo_map.relevant_files);
     fn fill<T>(reported: &mut Vec<T>, facts: Vec<T>) {
         if reported.is_empty() {
             *reported = facts;
@@ -98,6 +122,34 @@ pub(crate) fn completed(mut report: ReportA, facts: ReportA) -> ReportA {
         report.conventions.naming = facts.conventions.naming;
     }
     report
+}
+
+fn judge(report: &mut ReportA, known: &Known, ground: &Ground<'_>) {
+    report.repo_map.relevant_files.retain_mut(|file| {
+        file.relevance = file.relevance.or_else(|| draft::relevance(known, &file.path));
+        file.relevance.is_some()
+    });
+    let complexity = |files: &[String]| -> Option<Level> {
+        let lines = files.iter().map(|file| ground.line_count(file));
+        lines.sum::<Option<u32>>().map(draft::complexity)
+    };
+    let risks = if report.risk_zones.is_empty() { vec![] } else { known.risk() };
+    report.risk_zones.retain_mut(|zone| {
+        let RiskZone { file, risk_level, complexity: how_complex, rationale, .. } = zone;
+        let risk = risks.iter().find(|risk| risk.path == *file);
+        *risk_level = risk_level.or(risk.map(|risk| risk.level));
+        *how_complex = how_complex.or_else(|| complexity(std::slice::from_ref(file)));
+        if let Some(risk) = risk.filter(|_| rationale.is_empty()) {
+            *rationale = draft::rationale(risk);
+        }
+        risk_level.is_some() && how_complex.is_some()
+    });
+    report.change_boundaries.safe_slices.retain_mut(|slice| {
+        let SafeSlice { files, complexity: how_complex, .. } = slice;
+        *how_complex = how_complex.or_else(|| complexity(files));
+        how_complex.is_some()
+    });
+    report.prior_art.retain(|art| !art.description.trim().is_empty());
 }
 
 /// Splits an entry point at a colon. A file's name may contain colons as well, so the longest part that is a file counts.

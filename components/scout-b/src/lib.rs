@@ -32,6 +32,7 @@ use act_kit::inquiry::{Brief, inquire, parse};
 use act_kit::inventory::Inventory;
 use act_kit::reports::ReportB;
 use act_kit::world::{Failure, Question, World};
+use serde::Serialize;
 use tree::Tree;
 
 act_kit::scout!(ask);
@@ -39,7 +40,8 @@ act_kit::scout!(ask);
 const SYSTEM: &str = include_str!("prompt.md");
 const MANIFEST: &str = include_str!("../manifest.json");
 
-/// Answers one question with facts as JSON when only these are wanted, else with a report.
+/// Answers one question with a report as JSON. Where only facts are wanted, the model is not asked: the answer is a report
+/// that is made of facts, or the facts in their own schema.
 ///
 /// # Errors
 ///
@@ -53,11 +55,14 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
         world.progress.step("reading the log");
         facts.failure = Some(failure::analyse(log, &tree));
     }
-    if question.facts_only {
-        return serde_json::to_string(&facts).map_err(|error| Failure::Other(error.to_string()));
-    }
     let package = question.context("package");
     let known = report::of_facts(&facts, package);
+    if question.facts_only {
+        return match question.wants_report_of_facts() {
+            true => to_json(&known),
+            false => to_json(&facts),
+        };
+    }
     let opening = opening::opening(&inventory, question, &facts, package);
     let schema = act_kit::report::schema(MANIFEST)?;
     let brief = Brief { system: SYSTEM.trim_end(), opening: &opening, schema: &schema };
@@ -67,12 +72,17 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
         act_kit::report::check_version(&report.schema_version)?;
         report::check_lines(&report, &tree)?;
         report::drop_missing_commands(&mut report, &tree, package);
-        ground.keep_paths(&mut report.failure_analysis.affected_files);
+        if let Some(analysis) = &mut report.failure_analysis {
+            ground.keep_paths(&mut analysis.affected_files);
+        }
         Ok(report)
     };
     let report = inquire(world, &inventory, &brief, accept)?;
-    let report = report::completed(report, known);
-    serde_json::to_string(&report).map_err(|error| Failure::Other(error.to_string()))
+    to_json(&report::completed(report, known))
+}
+
+fn to_json(answer: &impl Serialize) -> Result<String, Failure> {
+    serde_json::to_string(answer).map_err(|error| Failure::Other(error.to_string()))
 }
 
 #[cfg(test)]

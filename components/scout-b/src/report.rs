@@ -8,7 +8,9 @@ use crate::opening::primary;
 use crate::statement::line_of;
 use crate::tree::Tree;
 use act_kit::reports::failures::mentions;
-use act_kit::reports::report_b::{BuildCommands, Framework, ReportB, TestCommands};
+use act_kit::reports::report_b::{
+    BuildCommands, FailureAnalysis, Framework, ReportB, TestCommands,
+};
 use act_kit::reports::version::SCHEMA_VERSION;
 use serde_json::Value;
 
@@ -57,7 +59,8 @@ pub(crate) fn drop_missing_commands(report: &mut ReportB, tree: &Tree<'_>, packa
 ///
 /// Returns a sentence for the model about the first line that does not exist.
 pub(crate) fn check_lines(report: &ReportB, tree: &Tree<'_>) -> Result<(), String> {
-    for text in &report.failure_analysis.suggested_investigation {
+    let analysis = report.failure_analysis.iter();
+    for text in analysis.flat_map(|analysis| &analysis.suggested_investigation) {
         for (path, line) in mentions(text) {
             if let Some(lines) = tree.lines(path.trim_start_matches("./"))
                 && line > lines
@@ -79,18 +82,21 @@ pub(crate) fn of_facts(facts: &FactsB, package: Option<&str>) -> ReportB {
     }
     report.build.notes = notes(facts, package).join("; ");
     if let Some(failure) = &facts.failure {
-        let analysis = &mut report.failure_analysis;
-        analysis.root_cause = failure.first_error.clone();
-        for location in &failure.locations {
-            if !analysis.affected_files.contains(&location.path) {
-                analysis.affected_files.push(location.path.clone());
-            }
-        }
+        let mut affected_files = vec![];
+        add_missing(
+            &mut affected_files,
+            failure.locations.iter().map(|location| location.path.clone()).collect(),
+        );
         let locations = failure.locations.iter().take(5);
-        analysis.suggested_investigation =
-            locations.map(|location| format!("{}:{}", location.path, location.line)).collect();
-        analysis.is_flaky = failure.is_flaky;
-        analysis.flaky_reason = failure.flaky_reason.clone();
+        report.failure_analysis = Some(FailureAnalysis {
+            root_cause: failure.first_error.clone(),
+            affected_files,
+            suggested_investigation: locations
+                .map(|location| format!("{}:{}", location.path, location.line))
+                .collect(),
+            is_flaky: failure.is_flaky,
+            flaky_reason: failure.flaky_reason.clone(),
+        });
         report.environment_issues = failure.environment_issues.clone();
     }
     report
@@ -119,13 +125,14 @@ fn add_project(report: &mut ReportB, project: &Project) {
     };
     report.test.coverage_command = text(&commands.coverage);
     if report.test.detected_framework == Framework::Custom && project.framework != "custom" {
-        report.test.notes = format!("the framework is {}", project.framework);
+        report.test.framework_name = Some(project.framework.clone());
     }
 }
 
 /// Joins the model's report with the one that was made of facts. The facts win where they have a value.
 pub(crate) fn completed(report: ReportB, facts: ReportB) -> ReportB {
     let mut out = facts;
+    out.answer = report.answer.filter(|answer| !answer.trim().is_empty());
     // A system that was detected and has no build command has nothing to build.
     if out.build.detected_system == System::Custom && out.build.prerequisites.is_empty() {
         out.build.detected_system = report.build.detected_system;
@@ -136,9 +143,10 @@ pub(crate) fn completed(report: ReportB, facts: ReportB) -> ReportB {
     add_missing(&mut out.build.prerequisites, report.build.prerequisites);
     append(&mut out.build.notes, report.build.notes);
 
-    // A framework without a word in the schema is known all the same, and named in the notes.
-    if out.test.detected_framework == Framework::Custom && out.test.notes.is_empty() {
+    // A framework without a word in the schema is detected all the same.
+    if out.test.detected_framework == Framework::Custom && out.test.framework_name.is_none() {
         out.test.detected_framework = report.test.detected_framework;
+        out.test.framework_name = report.test.framework_name;
     }
     fill(&mut out.test.commands.all, report.test.commands.all);
     out.test.commands.unit = out.test.commands.unit.or(report.test.commands.unit);
@@ -147,25 +155,34 @@ pub(crate) fn completed(report: ReportB, facts: ReportB) -> ReportB {
     out.test.coverage_command = out.test.coverage_command.or(report.test.coverage_command);
     append(&mut out.test.notes, report.test.notes);
 
-    let known = std::mem::replace(&mut out.failure_analysis, report.failure_analysis);
-    let analysis = &mut out.failure_analysis;
-    fill(&mut analysis.root_cause, known.root_cause);
-    // Files that the log names are affected, whatever the model reports; those of the model follow.
-    let parsed = std::mem::replace(&mut analysis.affected_files, known.affected_files);
-    add_missing(&mut analysis.affected_files, parsed);
-    if analysis.suggested_investigation.is_empty() {
-        analysis.suggested_investigation = known.suggested_investigation;
-    }
-    if known.is_flaky {
-        analysis.is_flaky = true;
-        analysis.flaky_reason = known.flaky_reason;
-    }
+    out.failure_analysis = match (report.failure_analysis, out.failure_analysis) {
+        (Some(reported), Some(parsed)) => Some(analysis(reported, parsed)),
+        // Without a failing run a cause is what the question was about; an analysis without one says nothing.
+        (Some(reported), None) if !reported.root_cause.is_empty() => Some(reported),
+        (_, parsed) => parsed,
+    };
     for issue in report.environment_issues {
         if !out.environment_issues.iter().any(|known| known.issue == issue.issue) {
             out.environment_issues.push(issue);
         }
     }
     out
+}
+
+/// Joins the model's analysis of a failure with the log's. Files that the log names are affected, whatever the model
+/// reports, and come first; a sign of flakiness is not removed.
+fn analysis(mut reported: FailureAnalysis, parsed: FailureAnalysis) -> FailureAnalysis {
+    fill(&mut reported.root_cause, parsed.root_cause);
+    let files = std::mem::replace(&mut reported.affected_files, parsed.affected_files);
+    add_missing(&mut reported.affected_files, files);
+    if reported.suggested_investigation.is_empty() {
+        reported.suggested_investigation = parsed.suggested_investigation;
+    }
+    if parsed.is_flaky {
+        reported.is_flaky = true;
+        reported.flaky_reason = parsed.flaky_reason;
+    }
+    reported
 }
 
 /// Returns what the facts say besides commands, for the notes.

@@ -172,6 +172,15 @@ impl Known {
         risk::of(&self.survey, &self.tests).collect()
     }
 
+    /// Returns the rank of a file for the question, from 0 to 1; `None` for a path that is no file of the repository.
+    pub(crate) fn score(&self, path: &str) -> Option<f64> {
+        self.ranks.get(self.place(path)?).copied()
+    }
+
+    fn place(&self, path: &str) -> Option<usize> {
+        self.survey.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()
+    }
+
     /// Returns the languages with their numbers of files. The language with the most lines comes first.
     pub(crate) fn languages(&self) -> Vec<(String, u64)> {
         self.summary()
@@ -183,8 +192,8 @@ impl Known {
 
     /// Returns a file's lines, its importers and whether a test exercises it, in words.
     pub(crate) fn figures(&self, path: &str) -> String {
-        let at = self.survey.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path));
-        let Some(at) = at.ok().map(|at| at as u32).filter(|at| self.survey.unit(*at).parsed) else {
+        let at = self.place(path).map(|at| at as u32);
+        let Some(at) = at.filter(|at| self.survey.unit(*at).parsed) else {
             return String::new();
         };
         let unit = self.survey.unit(at);

@@ -40,12 +40,46 @@ fn every_field_of_the_schema_is_there_and_what_is_known_needs_no_model() {
                 "detected_framework": "cargo test",
                 "commands": {"all": "cargo test", "unit": "cargo test --lib", "integration": null},
                 "coverage_command": null, "notes": ""},
-            "failure_analysis": {
-                "root_cause": "", "affected_files": [], "suggested_investigation": [],
-                "is_flaky": false, "flaky_reason": null},
+            "failure_analysis": null,
             "environment_issues": []
         })
     );
+}
+
+// SCOUT-B-8, SCOUT-B-19
+#[test]
+fn a_report_of_facts_needs_no_model_and_names_a_framework_without_a_word() {
+    let package = r#"{"scripts":{"test":"vitest run"},"devDependencies":{"vitest":"1"}}"#;
+    let host = FakeHost::new(Files::of(&[("package.json", package)]));
+    let question = Question { facts_only: true, ..question(&[("form", "report")]) };
+    let report = asked(&host, &question);
+    assert_eq!(host.sent(), [""; 0]);
+    assert_eq!(report["test"]["detected_framework"], "custom");
+    assert_eq!(report["test"]["framework_name"], "vitest");
+    assert_eq!(report["test"]["notes"], "", "a name is not glued to a note");
+    assert_eq!(report["failure_analysis"], Value::Null);
+    assert_eq!(report.get("answer"), None);
+    let log = "error: assertion failed: package.json:1\n";
+    let context = vec![("form".into(), "report".into()), ("tail_log".into(), log.into())];
+    let failed = asked(&host, &Question { context, ..question });
+    assert_eq!(failed["failure_analysis"]["affected_files"], json!(["package.json"]));
+}
+
+// SCOUT-B-19
+#[test]
+fn the_answer_is_in_the_report_and_an_issue_without_severity_is_not() {
+    let report = json!({
+        "answer": "With cargo test.", "failure_analysis": null,
+        "environment_issues": [
+            {"issue": "no gcc", "suggested_fix": "install it"},
+            {"issue": "no make", "severity": "blocking", "suggested_fix": "install it"}]
+    });
+    let host = FakeHost::new(crate_files()).calls(&[("report", &report.to_string())]);
+    let report = asked(&host, &question(&[]));
+    assert_eq!(report["answer"], "With cargo test.");
+    let issues = report["environment_issues"].as_array().unwrap();
+    assert_eq!(issues.len(), 1, "a severity is not made up: {issues:?}");
+    assert_eq!(issues[0]["issue"], "no make");
 }
 
 // SCOUT-B-8
@@ -142,7 +176,7 @@ fn the_failing_run_reaches_the_model_as_data_beside_what_was_detected() {
     assert_eq!(report["failure_analysis"]["affected_files"], json!(["src/lib.rs"]));
     let sent = sent.iter().map(String::len).sum::<usize>()
         + act_kit::report::schema(MANIFEST).unwrap().len();
-    assert!(sent < 5_000, "{sent}");
+    assert!(sent < 6_000, "{sent}");
 }
 
 /// Two files, and two targets to make.
@@ -236,6 +270,7 @@ fn what_does_not_fit_the_schema_is_refused_with_its_place() {
 fn the_manifest_declares_what_the_report_has() {
     let schema: Value = serde_json::from_str(&act_kit::report::schema(MANIFEST).unwrap()).unwrap();
     let declared = schema["properties"].as_object().unwrap().keys().cloned().collect::<Vec<_>>();
-    let report = serde_json::to_value(ReportB::default()).unwrap();
+    let report = ReportB { answer: Some(String::new()), ..ReportB::default() };
+    let report = serde_json::to_value(report).unwrap();
     assert_eq!(declared, report.as_object().unwrap().keys().cloned().collect::<Vec<_>>());
 }
