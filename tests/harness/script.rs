@@ -19,9 +19,17 @@ pub(crate) fn plan(strategy: &str) -> Value {
     call("plan", arguments)
 }
 
-/// Returns the turns of the plan and of both Scouts' reports.
+/// Returns the turns before the first attempt: a plan that asks no Scout.
 pub(crate) fn opening(strategy: &str) -> Vec<Value> {
-    vec![plan(strategy), report("scout-a", scout_a()), report("scout-b", scout_b())]
+    vec![plan(strategy)]
+}
+
+/// Returns the turns of a plan with a question to each Scout, and of both Scouts' reports.
+pub(crate) fn asking(strategy: &str) -> Vec<Value> {
+    let mut asks = plan(strategy);
+    asks["call"]["arguments"]["questions"] =
+        json!({"scout-a": "Where is the answer?", "scout-b": "Why does it fail?"});
+    vec![asks, report("scout-a", scout_a()), report("scout-b", scout_b())]
 }
 
 /// Returns the turns of one attempt: read, edit, verify.

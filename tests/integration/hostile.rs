@@ -271,6 +271,8 @@ impl Heard {
 pub(crate) enum Reply {
     Text(&'static str, ModelUsage),
     Error(ModelError),
+    /// Answers after this time.
+    Late(Duration),
     /// Answers nothing for ever.
     Stall,
 }
@@ -345,6 +347,11 @@ impl Conversation for ScriptedConversation {
                     Ok(Turn { text: text.to_owned(), calls: vec![], stop: Stop::Done, usage })
                 }
                 Reply::Error(error) => Err(error),
+                Reply::Late(time) => {
+                    tokio::time::sleep(time).await;
+                    let usage = ModelUsage::default();
+                    Ok(Turn { text: "late".to_owned(), calls: vec![], stop: Stop::Done, usage })
+                }
                 Reply::Stall => std::future::pending().await,
             }
         })

@@ -1,7 +1,7 @@
 //! Conversations that need the real program: tools of components, failing Scouts, the prompt on the wire and signals.
 //! `host/crates/agent/src/editor/tests.rs` tests the loop itself, with a fake model and a fake verifier.
 
-use crate::harness::script::{attempt, done, opening, script};
+use crate::harness::script::{asking, attempt, done, opening, script};
 use crate::harness::{Act, image};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn repository() -> Act {
 #[test]
 fn a_scout_that_fails_three_times_is_an_infrastructure_error() {
     let broken = json!({"repeat": 9, "role": "scout-b", "status": 503});
-    let turns = opening("write it").into_iter().take(2).chain([broken]);
+    let turns = asking("write it").into_iter().take(2).chain([broken]);
     let told = repository().script(&script(turns)).run("write the answer").status(4);
     let told = told.stdout_has("INFRA_ERROR: scout_failed");
     assert_eq!(told.requests_of("scout-b").len(), 3, "{told}");
@@ -24,12 +24,12 @@ fn a_scout_that_fails_three_times_is_an_infrastructure_error() {
     assert!(told.runs().is_empty() && told.read("answer.txt") == "none\n");
 }
 
-/// Security line 21: a model that never answers a Scout meets the query's limit, and hears us hang up.
+/// Security line 21: a model that never answers a Scout meets the limit of one request, and the connection is closed.
 #[test]
 fn a_stalled_scout_is_stopped_by_the_query_limit() {
     let stalls =
         json!({"repeat": 3, "role": "scout-a", "text": "thinking", "stall_after_bytes": 10});
-    let [plan, _, scout_b] = <[Value; 3]>::try_from(opening("write it")).unwrap();
+    let [plan, _, scout_b] = <[Value; 3]>::try_from(asking("write it")).unwrap();
     let yaml = json!({
         "verification": {"container_image": image(), "steps": [{"name": "test", "command": "true"}]},
         // Long enough for each attempt to come as far as the model, on a busy machine as well.

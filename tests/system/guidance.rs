@@ -1,7 +1,7 @@
 //! What the host adds to a conversation by its own reckoning: differences, owed tests, contradictions between
 //! the Scouts, whom to ask about a failure.
 
-use crate::harness::script::{attempt, call, done, opening, plan, script};
+use crate::harness::script::{asking, attempt, call, done, opening, plan, script};
 use crate::harness::{Act, image};
 use serde_json::{Value, json};
 
@@ -79,7 +79,7 @@ fn a_repository_without_tests_is_asked_for_some() {
         "create",
         json!({"path": "tests/answer.sh", "content": "grep -qx right answer.txt\n"}),
     );
-    let mut turns = opening("write it");
+    let mut turns = asking("write it");
     turns[2]["call"]["arguments"]["test"]["detected_framework"] = "pytest".into();
     let turns = turns.into_iter().chain([added]).chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
@@ -106,7 +106,7 @@ fn a_summary_says_when_no_test_and_no_reason_was_given() {
 
 /// Plan and reports that disagree about the files.
 fn at_odds(strategy: &str) -> Vec<Value> {
-    let mut turns = opening(strategy);
+    let mut turns = asking(strategy);
     turns[1]["call"]["arguments"]["repo_map"]["relevant_files"] =
         json!([{"path": "answer.txt", "purpose": "", "relevance": "primary"}]);
     turns[2]["call"]["arguments"]["failure_analysis"]["affected_files"] = json!(["agent.yaml"]);
@@ -161,7 +161,7 @@ fn a_contradiction_that_nobody_decides_is_recorded_as_open_and_told_again() {
 #[test]
 fn the_slice_to_begin_with_is_scout_as_first() {
     let slice = |id: &str, order: Value| json!({"id": id, "files": ["answer.txt"], "description": "", "complexity": "low", "order": order});
-    let mut turns = opening("write it");
+    let mut turns = asking("write it");
     turns[1]["call"]["arguments"]["change_boundaries"]["safe_slices"] =
         json!([slice("late", json!(2)), slice("any", Value::Null), slice("early", json!(1))]);
     let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
@@ -174,7 +174,7 @@ fn the_slice_to_begin_with_is_scout_as_first() {
 #[test]
 fn scout_b_is_named_for_a_failure_of_the_environment_and_gets_the_log() {
     let ask = call("ask_scout", json!({"scout": "scout-b", "question": "what is missing?"}));
-    let scout_b = opening("")[2].clone();
+    let scout_b = asking("")[2].clone();
     let turns = opening("write it").into_iter().chain([
         call("read", json!({"path": "answer.txt"})),
         rewrite("wrong\n"),

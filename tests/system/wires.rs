@@ -3,7 +3,7 @@
 use act_testing::Wire;
 
 use crate::harness::json::lines;
-use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::script::{asking, attempt, call, done, opening, script};
 use crate::harness::{Act, CANARY, Done, image};
 use serde_json::{Value, json};
 
@@ -278,7 +278,7 @@ fn a_turn_that_was_cut_off_inside_a_call_has_its_effect_once() {
 #[test]
 fn the_time_of_a_scout_holds_against_a_model_that_stands_still() {
     let story = |wire| {
-        let mut turns = opening("write it");
+        let mut turns = asking("write it");
         turns[1]["stall_after_bytes"] = 300.into();
         turns[1]["repeat"] = 3.into();
         let yaml = json!({
@@ -300,7 +300,7 @@ fn the_time_of_a_scout_holds_against_a_model_that_stands_still() {
         let events = lines(&told);
         let ends = events.iter().filter(|event| event["type"] == "scout_finished");
         let times: Vec<_> = ends
-            .filter(|event| event["scout"] == "scout-a")
+            .filter(|event| event["scout"] == "scout-a" && event["outcome"] == "failed")
             .map(|event| event["duration_ms"].as_u64().unwrap())
             .collect();
         assert_eq!(times.len(), 3, "{wire:?}: {told}");

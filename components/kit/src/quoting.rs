@@ -71,7 +71,11 @@ mod tests {
         assert_eq!(numbered("a\nb\nc\n", 2, 3, 100), "2| b\n3| c\n");
         let long = "aaaa\n".repeat(21);
         assert_eq!(numbered(&long, 1, 99, 8), "1| aaaa\n… cut: go on from line 2\n");
-        assert_eq!(numbered(&long, 2, 99, 8).lines().count(), 20, "19 lines remain after the first");
+        assert_eq!(
+            numbered(&long, 2, 99, 8).lines().count(),
+            20,
+            "19 lines remain after the first"
+        );
         assert_eq!(numbered(&long, 1, 99, 1), "1| aaaa\n… cut: go on from line 2\n");
         assert_eq!(cut("éé", 3), "é…");
     }

@@ -168,7 +168,8 @@ mod tests {
     #[test]
     fn tools_show_numbered_lines_and_end_when_the_budget_is_spent() {
         let text = "line\n".repeat(5_000);
-        let repository = Files::of(&[("a/b.py", "one\ntwo\nthree\n"), ("long", &text), ("empty", "")]);
+        let repository =
+            Files::of(&[("a/b.py", "one\ntwo\nthree\n"), ("long", &text), ("empty", "")]);
         let inventory = Inventory::of(&repository).unwrap();
         let mut reader = Reader::new(&repository, &inventory);
         let arguments = r#"{"path":"./a/b.py","start":2}"#;
@@ -187,7 +188,9 @@ mod tests {
         assert_eq!(none(reader.run("read", r#"{"path":"empty"}"#)), "empty is empty");
         let backwards = r#"{"path":"a/b.py","start":3,"end":2}"#;
         assert!(none(reader.run("read", backwards)).starts_with("a/b.py has 3 lines; 3 to 2"));
-        assert!(reader.run("search", r#"{"pattern":"zz"}"#).unwrap().starts_with("no line matches\n"));
+        assert!(
+            reader.run("search", r#"{"pattern":"zz"}"#).unwrap().starts_with("no line matches\n")
+        );
         assert!(reader.run("read", r#"{"start":1}"#).unwrap_err().contains("missing field `path`"));
         assert!(reader.run("shell", "{}").unwrap_err().starts_with("no tool shell"));
         let mut answers = 0;

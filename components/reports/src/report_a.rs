@@ -143,7 +143,10 @@ impl ReportA {
     }
 
     /// Summarises the report in one line, for events.
-    #[allow(clippy::useless_conversion, reason = "a judgement is optional with the feature lenient")]
+    #[allow(
+        clippy::useless_conversion,
+        reason = "a judgement is optional with the feature lenient"
+    )]
     pub fn summary(&self) -> String {
         let primary: Judged<Relevance> = Relevance::Primary.into();
         let high: Judged<Level> = Level::High.into();

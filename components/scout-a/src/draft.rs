@@ -66,12 +66,13 @@ fn mapped(world: World<'_>, known: &Known) -> Vec<RelevantFile> {
 /// Maximum number of names in the purpose of a file.
 const NAMES: usize = 6;
 
-/// Describes a file by its size, its importers and the names that it defines.
+/// Describes a file by its importers, whether it is tested, and the names that it defines. The host adds the lines.
 fn purpose(known: &Known, path: &str, symbols: &[String]) -> String {
     let names = symbols[..symbols.len().min(NAMES)].join(", ");
     let defines = if names.is_empty() { names } else { format!("defines {names}") };
     let figures = known.figures(path);
-    let figures = figures.trim().trim_matches(['(', ')']);
+    let figures =
+        figures.split_once(" lines, ").map_or("", |(_, figures)| figures.trim_end_matches(')'));
     [figures, &defines].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 

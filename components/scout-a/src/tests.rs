@@ -181,7 +181,10 @@ fn a_missing_judgement_comes_from_facts_or_the_entry_is_dropped() {
     let zones = report["risk_zones"].as_array().unwrap();
     assert_eq!(zones.len(), 1, "no fact rates the risk of a document: {zones:?}");
     assert_eq!((&zones[0]["risk_level"], &zones[0]["complexity"]), (&json!("low"), &json!("low")));
-    assert_eq!(zones[0]["rationale"], "2 files import it, 2 lines, 1 names for others, a test exercises it");
+    assert_eq!(
+        zones[0]["rationale"],
+        "2 files import it, 2 lines, 1 names for others, a test exercises it"
+    );
     assert_eq!(report["prior_art"].as_array().unwrap().len(), 1);
     assert_eq!(
         report["excerpts"],
@@ -201,7 +204,7 @@ fn a_report_of_facts_needs_no_model_and_has_every_field() {
     assert_eq!(
         report["repo_map"]["relevant_files"][0],
         json!({"path": "src/price.py", "relevance": "primary",
-               "purpose": "2 lines, 2 importers, tested; defines total"})
+               "purpose": "2 importers, tested; defines total"})
     );
     assert_eq!(
         report["excerpts"][0],

@@ -230,6 +230,7 @@ impl<'a, C: Deref<Target = LoadedComponent>> Session<'a, C> {
             Some(
                 ComponentFailure::Trap(_)
                 | ComponentFailure::Deadline(_)
+                | ComponentFailure::Request(_)
                 | ComponentFailure::Cancelled
                 | ComponentFailure::Host(_)
                 | ComponentFailure::Unrecorded(_),

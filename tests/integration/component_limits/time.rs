@@ -77,7 +77,7 @@ async fn security_line_15_three_loops_are_three_attempts_and_the_query_has_faile
     let loaded = load(Grant::builtin_scout());
     let scout = ComponentScout::new("scout-a", loaded, services, SHORT);
     let (waits, never) = (Waits::default(), CancellationToken::new());
-    let question = Question { text: "loop".to_owned(), context: vec![] };
+    let question = Question { text: "loop".to_owned(), ..Question::default() };
     let events = heard.events();
     let ended = scout::ask(&scout, &question, &Unasked, &events, &waits, &never).await;
     let Err(QueryEnd::Failed(why)) = ended else { panic!("{ended:?}") };
@@ -169,8 +169,9 @@ async fn security_line_21_the_deadline_holds_inside_a_stalled_model_call() {
         let services = talking(&model);
         drop(model);
         let ended = hostile.ask(question("chat", &["1"]), services, short, &never).await;
+        use ComponentFailure::{Deadline, Request};
         assert!(
-            matches!(ended, Err(ComponentFailure::Deadline(after)) if after == short),
+            matches!(ended, Err(Request(after) | Deadline(after)) if after == short),
             "{ended:?}"
         );
         let mut told = vec![];
@@ -188,6 +189,20 @@ async fn security_line_21_the_deadline_holds_inside_a_stalled_model_call() {
         short *= 2;
         assert!(short < PLENTY, "the model is never asked");
     }
+}
+
+// SCOUT-13
+#[tokio::test]
+async fn requests_to_the_model_share_no_time_with_each_other_and_the_component() {
+    let hostile = load(Grant::builtin_scout());
+    let never = CancellationToken::new();
+    // Long enough for the component's own computing on a busy machine.
+    let wall = Duration::from_secs(2);
+    let (model, _hear) = Scripted::new((0..3).map(|_| Reply::Late(wall * 3 / 5)).collect());
+    let asked = std::time::Instant::now();
+    let ended = hostile.ask(question("chat", &["3"]), talking(&model), wall, &never).await;
+    assert!(ended.is_ok(), "{ended:?}");
+    assert!(asked.elapsed() >= wall, "three requests took longer than one may");
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use super::{containers, history, repository, silent};
-use crate::harness::script::{attempt, call, opening, script};
+use crate::harness::script::{asking, attempt, call, opening, script};
 use crate::harness::{Act, image};
 
 /// The model falls silent here.
@@ -35,14 +35,13 @@ fn cancelled_in(what: &str, act: &Act, shows: &str, tree: &str) {
 fn a_signal_cancels_in_every_phase() {
     let opened = |rest: Vec<Value>| opening("look").into_iter().chain(rest);
     let planning = script([stall("editor")]);
-    let asking =
-        script([call("plan", opening("look")[0]["call"]["arguments"].clone()), stall("scout-a")]);
+    let asked = script([asking("look")[0].clone(), stall("scout-a")]);
     let editing =
         script(opened(attempt("partly\n").into_iter().take(2).chain([stall("editor")]).collect()));
     let closing = script(opened(vec![call("verify", json!({})), stall("editor")]));
     for (what, turns, shows, tree) in [
         ("planning", planning, "Analyzing codebase...", "none\n"),
-        ("asking", asking, "Querying Scout A...", "none\n"),
+        ("asking", asked, "Querying Scout A...", "none\n"),
         ("editing", editing, "replace answer.txt", "partly\n"),
         ("closing", closing, "PASS", "none\n"),
     ] {

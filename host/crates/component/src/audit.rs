@@ -317,7 +317,9 @@ impl CallSummary {
             Err(failure) => {
                 let (decision, word) = match failure {
                     ComponentFailure::Limit(_) => (Decision::Limit, "limit"),
-                    ComponentFailure::Deadline(_) => (Decision::Limit, "deadline"),
+                    ComponentFailure::Deadline(_) | ComponentFailure::Request(_) => {
+                        (Decision::Limit, "deadline")
+                    }
                     ComponentFailure::Trap(_) => (Decision::Allow, "trap"),
                     ComponentFailure::Cancelled => (Decision::Allow, "cancelled"),
                     ComponentFailure::Guest(_) => (Decision::Allow, "gave_up"),

@@ -8,6 +8,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
@@ -80,7 +81,8 @@ pub struct ToolOutcome {
 
 impl ScoutComponent {
     /// Asks the Scout once and returns its report as the component wrote it: text that should be JSON and is not
-    /// checked yet.
+    /// checked yet. `wall` bounds the component's own time and, counted apart, each single request to the model. The
+    /// grant bounds the number of requests.
     ///
     /// # Errors
     ///
@@ -107,7 +109,8 @@ impl ScoutComponent {
                 Err(scout::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
             })
         };
-        Ok(run(&self.component, ("ask", &input), ask, host, wall, cancel).await?.text)
+        let time = TimeLimit { wall, model: ModelTime::PerRequest };
+        Ok(run(&self.component, ("ask", &input), ask, host, time, cancel).await?.text)
     }
 }
 
@@ -149,8 +152,25 @@ impl ToolComponent {
                 Err(tool::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
             })
         };
-        run(&self.component, record, call, host, wall, cancel).await
+        let time = TimeLimit { wall, model: ModelTime::Included };
+        run(&self.component, record, call, host, time, cancel).await
     }
+}
+
+/// How long one call may take.
+#[derive(Debug, Clone, Copy)]
+struct TimeLimit {
+    wall: Duration,
+    model: ModelTime,
+}
+
+/// How the time of requests to the model counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ModelTime {
+    /// It is part of the call's wall time: a tool that hangs must not stop the task.
+    Included,
+    /// Each request has the wall time for itself, so that the turns of a Scout's conversation do not share it.
+    PerRequest,
 }
 
 fn line(text: &str) -> String {
@@ -169,7 +189,7 @@ async fn run<F: Function>(
     record: (&str, &str),
     function: F,
     host: Services,
-    wall: Duration,
+    time: TimeLimit,
     cancel: &CancellationToken,
 ) -> Result<ToolOutcome, ComponentFailure> {
     let (meters, events) = (Arc::new(Meters::new(&component.grant)), host.events.clone());
@@ -179,7 +199,7 @@ async fn run<F: Function>(
         let (what, input) = record;
         summary = Some(CallSummary::new(audit, &meters, what.to_owned(), input));
     }
-    let result = run_to_end(component, function, host, &meters, wall, cancel).await;
+    let result = run_to_end(component, function, host, &meters, time, cancel).await;
     events.emit(audit::used(&meters, &component.manifest.name, &component.sha256));
     if let Some(summary) = summary {
         summary.ended(result.as_ref().map(|outcome| outcome.text.as_str()));
@@ -213,16 +233,16 @@ async fn run_to_end<F: Function>(
     function: F,
     host: Services,
     meters: &Arc<Meters>,
-    wall: Duration,
+    time: TimeLimit,
     cancel: &CancellationToken,
 ) -> Result<ToolOutcome, ComponentFailure> {
     let name = &component.manifest.name;
-    let wall = wall.min(component.grant.limits.wall);
+    let wall = time.wall.min(component.grant.limits.wall);
     let (requests, mut wanted) = mpsc::channel(1);
     let token = CancellationToken::new();
     let context =
         CallContext::new(component, host, Arc::clone(meters), wall, requests, token.clone());
-    let emitter = context.emitter.clone();
+    let (emitter, waited) = (context.emitter.clone(), Arc::clone(&context.deadline.waited));
     let (running, ended) = std::sync::mpsc::channel();
     let mut stop = Stop { token, emitter, engine: component.engine.clone(), running: Some(ended) };
     let (done, mut finished) = oneshot::channel();
@@ -252,13 +272,26 @@ async fn run_to_end<F: Function>(
             () = &mut deadline => return Err(ComponentFailure::Deadline(wall)),
             Some(request) = wanted.recv() => {
                 let ModelRequest { mut conversation, ask, answer } = request;
+                let (asked, own) = (Instant::now(), deadline.deadline());
+                if time.model == ModelTime::PerRequest {
+                    deadline.as_mut().reset(tokio::time::Instant::now() + wall);
+                }
                 // Dropping the request closes its connection.
                 let turn = tokio::select! {
                     biased;
                     () = cancel.cancelled() => return Err(ComponentFailure::Cancelled),
-                    () = &mut deadline => return Err(ComponentFailure::Deadline(wall)),
+                    () = &mut deadline => return Err(match time.model {
+                        ModelTime::Included => ComponentFailure::Deadline(wall),
+                        ModelTime::PerRequest => ComponentFailure::Request(wall),
+                    }),
                     turn = conversation.next(ask, cancel) => turn,
                 };
+                if time.model == ModelTime::PerRequest {
+                    let took = asked.elapsed();
+                    let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                    waited.fetch_add(milliseconds, Ordering::Relaxed);
+                    deadline.as_mut().reset(own + took);
+                }
                 let _ = answer.send((conversation, turn));
             }
         }
@@ -428,15 +461,18 @@ pub(crate) struct CallContext {
 }
 
 /// The time that a call has, and its beginning.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Deadline {
     started: Instant,
     pub(crate) wall: Duration,
+    /// Milliseconds of requests to the model that do not count.
+    waited: Arc<AtomicU64>,
 }
 
 impl Deadline {
     pub(crate) fn left(&self) -> Duration {
-        self.wall.saturating_sub(self.started.elapsed())
+        let waited = Duration::from_millis(self.waited.load(Ordering::Relaxed));
+        self.wall.saturating_sub(self.started.elapsed().saturating_sub(waited))
     }
 }
 
@@ -483,7 +519,7 @@ impl CallContext {
             meters,
             outbound: component.outbound.for_one_call(),
             runtime: Handle::current(),
-            deadline: Deadline { started: Instant::now(), wall },
+            deadline: Deadline { started: Instant::now(), wall, waited: Arc::default() },
             stop,
             emitter,
             name,

@@ -22,6 +22,8 @@ pub enum ComponentFailure {
     Limit(Limit),
     #[error("the component was stopped after {} ms, the time it had", .0.as_millis())]
     Deadline(Duration),
+    #[error("the model did not finish an answer within {} ms, the time that one request has", .0.as_millis())]
+    Request(Duration),
     #[error("cancelled")]
     Cancelled,
     /// The component itself returned a failure.
@@ -42,7 +44,11 @@ impl ComponentFailure {
     /// Returns true if another attempt may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Self::Trap(_) | Self::Limit(_) | Self::Deadline(_) | Self::Host(_) => true,
+            Self::Trap(_)
+            | Self::Limit(_)
+            | Self::Deadline(_)
+            | Self::Request(_)
+            | Self::Host(_) => true,
             Self::Cancelled | Self::Unrecorded(_) => false,
             Self::Guest(GuestFailure::Model(_) | GuestFailure::Other(_)) => true,
             Self::Guest(_) => false,

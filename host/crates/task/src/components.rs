@@ -25,7 +25,7 @@ pub struct ComponentScout {
     component: ScoutComponent,
     services: Services,
     about: Option<String>,
-    /// The time limit of one attempt, including the time of the model.
+    /// The time limit of the component's own computing, and of each request to the model.
     wall: Duration,
 }
 
@@ -63,19 +63,28 @@ impl Scout for ComponentScout {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, QueryFailure>> {
         Box::pin(async move {
-            let asked = ScoutQuestion {
-                text: question.text.clone(),
-                context: question.context.clone(),
-                facts_only: false,
-            };
+            let mut context = question.context.clone();
+            let (text, facts_only) = (question.text.clone(), question.facts_only);
+            if facts_only {
+                context.push(("form".to_owned(), "report".to_owned()));
+            }
+            let asked = ScoutQuestion { text, context, facts_only };
             let services = Services { attempt, ..self.services.clone() };
-            self.component.ask(asked, services, self.wall, cancel).await.map_err(failure)
+            let answer = self.component.ask(asked, services, self.wall, cancel).await;
+            answer.map_err(|ended| failure(ended, facts_only))
         })
     }
 }
 
-fn failure(failure: ComponentFailure) -> QueryFailure {
+fn failure(failure: ComponentFailure, facts_only: bool) -> QueryFailure {
+    let is_unfit = match &failure {
+        // A Scout that gives up on facts is one that knows no such question.
+        ComponentFailure::Guest(_) if facts_only => true,
+        ComponentFailure::Guest(GuestFailure::Model(_)) => true,
+        _ => false,
+    };
     QueryFailure {
+        is_unfit,
         message: failure.to_string(),
         is_retryable: failure.is_retryable(),
         retry_after: failure.retry_after(),

@@ -564,7 +564,7 @@ pub(super) struct ComponentLoader<'a> {
     /// `None` where no component may ask a model, whatever it was granted.
     pub(super) model: Option<Arc<dyn Model>>,
     pub(super) view: RepoView,
-    /// The time limit of one attempt of a Scout, including the time of the model.
+    /// The time limit of a Scout's own computing, and of each of its requests to the model.
     pub(super) wall: Duration,
     pub(super) events: &'a Events,
 }

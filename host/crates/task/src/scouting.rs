@@ -28,7 +28,7 @@ use act_core::exit::Exit;
 use act_model::{Deadlines, TokenLedger, TokioTimer};
 use act_workspace::digest;
 
-/// Time limit of one attempt outside of a configured repository; the default of `timeouts.scout_query`.
+/// Time limit outside of a configured repository; the default of `timeouts.scout_query`.
 const WALL: Duration = Duration::from_secs(60);
 
 /// The Scout that is asked.
@@ -239,7 +239,8 @@ impl Inquiry {
         let text = asked.unwrap_or_else(|| args.scout.usual_question().to_owned());
         let log = args.log.clone().map(|log| ("tail_log".to_owned(), log));
         let package = self.package.clone().map(|package| ("package".to_owned(), package));
-        Question { text, context: log.into_iter().chain(package).collect() }
+        let context = log.into_iter().chain(package).collect();
+        Question { text, context, facts_only: false }
     }
 
     /// Loads the Scout that a task would use, or `other` in its place and under its name.
@@ -336,7 +337,7 @@ impl LoadedScout {
         let asked = scout::ask(&**scout, question, check, events, &TokioTimer, cancel).await;
         inquiry.audit.settle()?;
         let raw = match asked {
-            Ok(raw) => raw,
+            Ok(report) => report.json,
             Err(QueryEnd::Cancelled) => return Ok(QuestionResult::Cancelled),
             Err(QueryEnd::Budget) => {
                 let spent = Failure::refused("budget", "the token budget is spent");

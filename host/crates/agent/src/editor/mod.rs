@@ -312,6 +312,7 @@ impl<'a> Session<'a> {
             return self.resume(draft).await;
         }
         self.milestone(Milestone::Analyzing);
+        self.first_reports().await?;
         Ok(AfterConversation::Conversation(self.opening()))
     }
 

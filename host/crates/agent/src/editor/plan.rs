@@ -2,7 +2,6 @@
 //! earlier ones. Snapshots are written after plans.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
@@ -162,7 +161,8 @@ impl Session<'_> {
         let fewer = earlier.filter(|(earlier, _)| failing > 0 && failing < *earlier);
         self.refining = fewer.is_some();
         let fewer = fewer.map(|(earlier, when)| (failing, earlier, when));
-        self.message_with_facts(self.plans.ended(), &prompt::replanning(fewer))
+        let instruction = format!("{}{}", prompt::replanning(fewer), self.whom_to_ask());
+        self.message_with_facts(self.plans.ended(), &instruction)
     }
 
     /// The first message of another conversation, with the facts of this task.
@@ -239,21 +239,19 @@ impl Session<'_> {
             return Ok(Answer::refusal("bad_arguments", &message));
         }
 
-        let requery = self.requery();
-        let asked = self.asked_for(&plan, first, &requery);
+        let asked = self.asked_for(&plan);
         let mut answer = "the plan is accepted".to_owned();
+        let mut requery: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
         if !asked.is_empty() {
-            let names: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
-            let tests = first.then(|| {
-                let workplace = Arc::clone(&self.editor.workplace);
-                tokio::task::spawn_blocking(move || workplace.has_tests())
-            });
             answer.push_str(&self.ask(&asked).await?);
-            if let Some(tests) = tests {
-                self.has_tests = tests.await.ok();
-            }
-            self.annotate(&mut answer);
-            self.asked.push(format!("asked {}", names.join(" and ")));
+            self.asked.push(format!("asked {}", requery.join(" and ")));
+        }
+        if first || !asked.is_empty() {
+            self.annotate(&mut answer, first);
+        }
+        // Only a REPLAN asks again.
+        if self.replanning.is_none() {
+            requery.clear();
         }
 
         self.decisions.decide(&plan.decisions);
@@ -293,24 +291,24 @@ impl Session<'_> {
         Ok(Answer::ok(answer))
     }
 
-    /// The Scouts to ask again after a REPLAN, because of the last failures.
-    fn requery(&self) -> Vec<String> {
-        if self.replanning.is_none() {
-            return vec![];
+    /// The sentence of a REPLAN that names the Scouts who know about the kind of the last failures.
+    fn whom_to_ask(&self) -> String {
+        let names = requery(self.plans.attempts().rev().take(REPLAN_AFTER as usize));
+        match names.is_empty() {
+            true => String::new(),
+            false => format!(
+                " The failures are of a kind that {} knows about: put a question in `questions`; the last log \
+                 goes along.",
+                names.join(" or ")
+            ),
         }
-        let again = requery(self.plans.attempts().rev().take(REPLAN_AFTER as usize));
-        again.into_iter().map(str::to_owned).collect()
     }
 
-    /// The questions for a plan: Scouts A and B for the first one, Scouts that the plan names, and those to ask again.
-    fn asked_for(&self, plan: &Plan, first: bool, requery: &[String]) -> Vec<(String, Question)> {
+    /// The questions that a plan puts to Scouts, in the order of the Scouts.
+    fn asked_for(&self, plan: &Plan) -> Vec<(String, Question)> {
         let names = self.editor.scouts.iter().map(|scout| scout.name());
-        let asked = names.filter(|name| {
-            (first && ["scout-a", "scout-b"].contains(name))
-                || plan.questions.contains_key(*name)
-                || requery.iter().any(|again| again == name)
-        });
-        asked.map(|name| (name.to_owned(), self.question(plan.questions.get(name)))).collect()
+        let asked = names.filter_map(|name| Some((name, plan.questions.get(name)?)));
+        asked.map(|(name, text)| (name.to_owned(), self.question(Some(text)))).collect()
     }
 
     /// Writes a snapshot; a dry run writes none.

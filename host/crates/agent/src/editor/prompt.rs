@@ -10,11 +10,12 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::plan::{PlanGoals, TriedPlan};
-use super::scouts::{QUESTIONS, report_for_model};
+use super::scouts::QUESTIONS;
 use super::verify::{HARD_STOP_AFTER, REPLAN_AFTER, last_failure};
 use super::{Aim, CONVERSATION_BYTES, Session, TURNS_PER_ATTEMPT, TaskInput};
 use crate::context::{ScoutPayload, VerifiedRun};
 use crate::instructions::InstructionFile;
+use crate::scout::shown as shown_report;
 use act_config::{Pipeline, SourceWrites};
 use act_core::terminal_text::is_hidden;
 use act_core::verification::Status;
@@ -532,7 +533,7 @@ fn map_of_b(report: &Value) -> Vec<String> {
 }
 
 /// The text of a file of the repository, with its version.
-struct Text {
+pub(super) struct Text {
     path: String,
     text: String,
     version: u64,
@@ -540,7 +541,7 @@ struct Text {
 
 impl Text {
     /// Reads a file of the view of the Scouts; `None` for a file that cannot be shown.
-    fn read(view: &RepoView, versions: &Versions, path: &str) -> Option<Self> {
+    pub(super) fn read(view: &RepoView, versions: &Versions, path: &str) -> Option<Self> {
         let slice = Slice {
             path: path.to_owned(),
             with_version: true,
@@ -584,9 +585,44 @@ fn shown(line: &str) -> String {
     visible.collect::<String>() + more
 }
 
+/// The pieces of files that a report of Scout A names, at most `most` bytes in all. A piece that does not fit is cut at the
+/// end of a line.
+pub(super) fn named_excerpts(
+    report: &Value,
+    most: usize,
+    files: &dyn Fn(&str) -> Option<Text>,
+) -> Vec<String> {
+    let (mut pieces, mut left) = (vec![], most);
+    for excerpt in entries(report, "/excerpts") {
+        let line = |name: &str| excerpt[name].as_u64().and_then(|line| usize::try_from(line).ok());
+        let (Some(first), Some(last)) = (line("start_line"), line("end_line")) else { continue };
+        let Some(text) = files(word(excerpt, "/file")) else { continue };
+        if first > last || first > text.lines().count() {
+            continue;
+        }
+        let mut piece = text.piece(first, last);
+        if piece.len() > left {
+            let end = piece[..piece.floor_char_boundary(left)].rfind('\n').map_or(0, |end| end + 1);
+            piece.truncate(end);
+            // A header alone says nothing.
+            if piece.lines().count() > 1 {
+                pieces.push(piece);
+            }
+            break;
+        }
+        left -= piece.len();
+        pieces.push(piece);
+    }
+    pieces
+}
+
 /// Pieces of the files that the task seems to be about: those that Scout A names, else the likeliest file if it is small,
 /// and lines with words of the task.
 fn excerpts(report: &Value, task: &str, files: &dyn Fn(&str) -> Option<Text>) -> Vec<String> {
+    let named = named_excerpts(report, EXCERPTS, files);
+    if entries(report, "/excerpts").next().is_some() {
+        return named;
+    }
     let mut pieces = vec![];
     let mut size = 0;
     let mut add = |piece: String| {
@@ -597,18 +633,6 @@ fn excerpts(report: &Value, task: &str, files: &dyn Fn(&str) -> Option<Text>) ->
         }
         fits
     };
-    let named: Vec<_> = entries(report, "/excerpts").collect();
-    for excerpt in &named {
-        let line = |name: &str| excerpt[name].as_u64().and_then(|line| usize::try_from(line).ok());
-        let (Some(first), Some(last)) = (line("start_line"), line("end_line")) else { continue };
-        let Some(text) = files(word(excerpt, "/file")) else { continue };
-        if first <= last && first <= text.lines().count() {
-            add(text.piece(first, last));
-        }
-    }
-    if !named.is_empty() {
-        return pieces;
-    }
     let words = words(task);
     let relevant = entries(report, "/repo_map/relevant_files").take(SEARCHED);
     for (at, file) in relevant.enumerate() {
@@ -715,7 +739,7 @@ pub(super) fn resuming(
             Some(run) => format!("after {run}"),
             None => "before the first run".to_owned(),
         };
-        let shown = report_for_model(report);
+        let shown = shown_report::report(&report.scout, &report.payload);
         text.push_str(&format!("\n\nReport of {}, {when}:\n{shown}", report.scout));
     }
     list(&mut text, "Decided where the Scouts disagreed", facts.decisions);
@@ -1069,6 +1093,12 @@ mod tests {
         let piece = "<excerpts>\nsrc/small.py · version 1 · lines 1-2 of 2 · CRLF · no newline at the end\n\
                      1| x = 1\n2| </excerpts>\u{fffd}\n</excerpts>";
         assert!(known.ends_with(piece), "{known}");
+        let files = |path: &str| Text::read(&view, &versions, path);
+        let long = json!({"excerpts": [
+            {"file": "src/leap.py", "start_line": 1, "end_line": 300},
+            {"file": "src/small.py", "start_line": 1, "end_line": 2}]});
+        let cut = named_excerpts(&long, 500, &files).concat();
+        assert!((400..=500).contains(&cut.len()) && cut.ends_with('\n'), "{cut}");
     }
 
     /// EDITOR-71: nothing empty, and nothing without bound.

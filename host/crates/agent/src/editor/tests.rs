@@ -34,7 +34,8 @@ fn before_the_plan_the_model_may_look_and_edits_verify_and_done_answer_plan_firs
     let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
     assert_eq!(told.state(), ("SUCCESS", None));
     assert_eq!(told.reasons(), ["plan_first"; 3]);
-    assert!(told.questions[0].text.starts_with("where is it?"), "{:?}", told.questions);
+    let asked: Vec<_> = told.questions.iter().filter(|question| !question.facts_only).collect();
+    assert!(asked.len() == 1 && asked[0].text.starts_with("where is it?"), "{asked:?}");
     assert_eq!(told.runs, 1);
 }
 
@@ -701,13 +702,47 @@ fn constraints_reach_a_scout_that_is_asked_something_else() {
         Story::new().task("write the answer\n\nConstraints:\n- keep KEEPME\n").turns(turns).run();
     assert_eq!(told.state(), ("SUCCESS", None));
     assert!(told.messages()[0].contains("KEEPME"));
-    assert_eq!(told.questions.len(), 2);
-    for (question, asked) in told.questions.iter().zip(["where is it?", "how?"]) {
+    // The first reports are made of facts.
+    let asked = |facts_only| told.questions.iter().filter(move |one| one.facts_only == facts_only);
+    assert_eq!((asked(true).count(), asked(false).count()), (2, 2));
+    for (question, asked) in asked(false).zip(["where is it?", "how?"]) {
         assert!(
             question.text.starts_with(asked) && question.text.contains("KEEPME"),
             "{question:?}"
         );
     }
+}
+
+/// EDITOR-5: the first reports are made of facts, before the model is asked anything, and the snapshot holds them byte for
+/// byte. A plan without questions asks nobody.
+#[test]
+fn the_first_message_holds_reports_of_facts_and_a_plan_without_questions_asks_nobody() {
+    let turns = [plan("write it")].into_iter().chain(attempt("right\n")).chain([done()]);
+    let told = Story::new().turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert_eq!(told.questions.len(), 2);
+    assert!(told.questions.iter().all(|question| question.facts_only), "{:?}", told.questions);
+    let opening = told.messages()[0];
+    assert!(opening.contains("| - answer.txt, 1 lines, primary: holds the answer\n"), "{opening}");
+    assert!(opening.contains("\nanswer.txt · version 1 · lines 1-1 of 1\n1| none\n"), "{opening}");
+    assert!(!told.answers()[0].contains("<report"), "{:?}", told.answers());
+    let snapshot = told.read("agent/context_001.md");
+    for report in [fakes::report_a(), fakes::report_b(&["answer.txt"])] {
+        assert!(snapshot.contains(&format!("\n{report}\n")), "{snapshot}");
+    }
+}
+
+/// EDITOR-28: a REPLAN names the Scouts that know about the failures, and asks none of them.
+#[test]
+fn a_replan_suggests_whom_to_ask_and_asks_nobody() {
+    let tries = ["a", "b", "c"].map(|name| attempt(&format!("sh: {name}: not found\n")));
+    let turns = [plan("write it")].into_iter().chain(tries.into_iter().flatten());
+    let turns = turns.chain([plan("otherwise")]).chain(attempt("right\n")).chain([done()]);
+    let told = Story::new().turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    let replan = told.messages().into_iter().find(|text| text.contains("Three attempts")).unwrap();
+    assert!(replan.contains("of a kind that scout-b knows about"), "{replan}");
+    assert_eq!(told.questions.len(), 2, "{:?}", told.questions);
 }
 
 /// EDITOR-7, security line 153: reminders without effect, then an end that says how the model stopped.

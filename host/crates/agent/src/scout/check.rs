@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use super::ReportCheck;
 use act_reports::facts_b::Location;
+use act_reports::report_a::Excerpt;
 use act_reports::{FactsA, FactsB, ReportA, ReportB};
 use act_workspace::{FollowLinks, Kind, RepoView, Slice, files, read};
 
@@ -330,13 +331,18 @@ pub fn ground_a(report: &ReportA, view: &mut impl InView) -> Vec<Ungrounded> {
     for (i, art) in report.prior_art.iter().enumerate() {
         check.path(|| format!("prior_art[{i}].file"), &art.file);
     }
+    for (i, excerpt) in report.excerpts.iter().enumerate() {
+        let Excerpt { file, start_line, end_line } = excerpt;
+        check.range(|| format!("excerpts[{i}]"), file, *start_line, *end_line);
+    }
     check.wrong
 }
 
 /// Returns what is wrong with a report of Scout B; an empty list when every path exists.
 fn ground_b(report: &ReportB, view: &mut impl InView) -> Vec<Ungrounded> {
     let mut check = Check { view, wrong: Vec::new() };
-    for (i, path) in report.failure_analysis.affected_files.iter().enumerate() {
+    let affected = report.failure_analysis.iter().flat_map(|analysis| &analysis.affected_files);
+    for (i, path) in affected.enumerate() {
         check.path(|| format!("failure_analysis.affected_files[{i}]"), path);
     }
     check.wrong

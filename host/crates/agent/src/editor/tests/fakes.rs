@@ -582,7 +582,7 @@ impl CheckpointStore for Memory {
     }
 }
 
-fn report_a() -> Value {
+pub(super) fn report_a() -> Value {
     json!({
         "schema_version": "1",
         "repo_map": {
@@ -592,10 +592,11 @@ fn report_a() -> Value {
         "change_boundaries": {"safe_slices": [], "ordering_constraints": []},
         "conventions": {"naming": "plain", "patterns": [], "anti_patterns": []},
         "prior_art": [], "verification_tips": [], "hypotheses": [],
+        "excerpts": [{"file": "answer.txt", "start_line": 1, "end_line": 1}],
     })
 }
 
-fn report_b(affected: &[&str]) -> Value {
+pub(super) fn report_b(affected: &[&str]) -> Value {
     json!({
         "schema_version": "1",
         "build": {
