@@ -72,12 +72,13 @@ impl Session<'_> {
     }
 
     /// Returns a report as the model reads it, with the text of its excerpts as the files are now.
-    fn shown_report(&self, report: &ScoutPayload) -> String {
-        let mut text = shown::report(&report.scout, &report.payload);
+    pub(super) fn shown_report(&self, report: &ScoutPayload) -> String {
+        let versions = self.editor.writer.versions();
+        let files = |path: &str| Text::read(&self.editor.view, versions, path);
+        let lines = |path: &str| files(path).map(|text| text.lines().count());
+        let mut text = shown::report(&report.scout, &report.payload, &lines);
         let parsed = serde_json::from_str::<Value>(&report.payload).unwrap_or_default();
         if report.scout == "scout-a" {
-            let versions = self.editor.writer.versions();
-            let files = |path: &str| Text::read(&self.editor.view, versions, path);
             for piece in named_excerpts(&parsed, EXCERPTS, &files) {
                 text.push_str(&format!("\n{}", piece.trim_end()));
             }

@@ -723,7 +723,7 @@ fn the_first_message_holds_reports_of_facts_and_a_plan_without_questions_asks_no
     assert_eq!(told.questions.len(), 2);
     assert!(told.questions.iter().all(|question| question.facts_only), "{:?}", told.questions);
     let opening = told.messages()[0];
-    assert!(opening.contains("| - answer.txt, 1 lines, primary: holds the answer\n"), "{opening}");
+    assert!(opening.contains("| - answer.txt (primary, 1 lines): holds the answer\n"), "{opening}");
     assert!(opening.contains("\nanswer.txt · version 1 · lines 1-1 of 1\n1| none\n"), "{opening}");
     assert!(!told.answers()[0].contains("<report"), "{:?}", told.answers());
     let snapshot = told.read("agent/context_001.md");
