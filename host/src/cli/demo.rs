@@ -550,10 +550,7 @@ mod tests {
     #[test]
     fn the_model_of_the_demo_has_a_script() {
         let script = script().unwrap();
-        assert_eq!(
-            script.left().into_iter().collect::<Vec<_>>(),
-            [("editor".to_owned(), 7), ("scout-a".to_owned(), 1), ("scout-b".to_owned(), 1)]
-        );
+        assert_eq!(script.left().into_iter().collect::<Vec<_>>(), [("editor".to_owned(), 7)]);
     }
 
     fn recorded(run_id: &str, status: &str) -> RecordedRun {
