@@ -41,7 +41,7 @@ fn an_edit_is_answered_with_its_difference_and_the_criteria() {
     let answers = answers(&told.script_used_up());
     let criteria = "criteria:\n- answer.txt holds the answer\nacceptance:\n- the pipeline is green";
     let edited = |version: u64| format!("edited answer.txt · version {version} · 2 lines\n");
-    assert_eq!(answers[2], edited(2) + "-1| none\n+1..2 as given\n" + criteria);
+    assert_eq!(answers[2], edited(2) + "-1| none\n+1..2 as given");
     assert_eq!(answers[3], edited(3) + " 1| wrong\n-2| more\n+2 as given");
     assert_eq!(answers[5], edited(4) + "-1| wrong\n+1 as given\n 2| More\n" + criteria);
 }
@@ -167,7 +167,7 @@ fn the_slice_to_begin_with_is_scout_as_first() {
     let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
     let told = repository().script(&script(turns)).run("write the answer").status(0);
     let answers = answers(&told.script_used_up());
-    assert!(answers[0].contains("slice early: answer.txt"), "{}", answers[0]);
+    assert!(answers[0].contains("begin with the part early (answer.txt)"), "{}", answers[0]);
 }
 
 /// EDITOR-19: a failure of the environment names Scout B, who gets the log when asked.

@@ -47,9 +47,12 @@ fn a_published_component_answers_the_model_as_it_is() {
         .filter_map(|message| message["content"].as_str())
         .collect();
     let begins = |with: &str| answers.iter().any(|answer| answer.starts_with(with));
-    for with in
-        [r#"{"base64":"AGFzbQEAAAA"#, "(module", "tool_failed: Error", r#"[{"meta-type":"module""#]
-    {
+    for with in [
+        r#"{"base64":"AGFzbQEAAAA"#,
+        "(module",
+        "tool_failed: Error",
+        r#"[{"name":null,"meta-type":"module""#,
+    ] {
         assert!(begins(with), "{with}: {answers:#?}");
     }
     // It was lent nothing, and asked for nothing.

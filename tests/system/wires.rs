@@ -126,7 +126,7 @@ fn a_spent_budget_ends_the_task_stuck() {
     for wire in Wire::ALL {
         // After the plan, after one report (the other may be under way), after a failed attempt.
         for (at, requests) in [(0, 1..=1), (2, 2..=3), (5, 6..=6)] {
-            let turns = opening("write it").into_iter().chain(attempt("one\n")).collect();
+            let turns = asking("write it").into_iter().chain(attempt("one\n")).collect();
             let turns = costing(turns, at).into_iter().map(|mut turn| {
                 let free = json!({"input": 0, "output": 0});
                 turn.as_object_mut().unwrap().entry("usage").or_insert(free);

@@ -10,7 +10,7 @@ use crate::harness::Act;
 use crate::harness::components::{
     approve, components, need, packed, scout, sha256_of, without_engine,
 };
-use crate::harness::script::{opening, script};
+use crate::harness::script::{asking, script};
 
 /// The built-in Scout B in other bytes: the next version of its author.
 fn next_version(act: &Act) -> PathBuf {
@@ -27,7 +27,7 @@ fn next_version(act: &Act) -> PathBuf {
 
 /// A turn in which Scout B reports, with this command for the tests.
 fn report(command: &str) -> Value {
-    let mut turn = opening("").remove(2);
+    let mut turn = asking("").remove(2);
     turn["call"]["arguments"]["test"]["commands"]["all"] = json!(command);
     turn
 }

@@ -224,7 +224,7 @@ fn the_users_limit_of_tokens_holds_until_a_flag_replaces_it() {
     let turns =
         || script(opening("write it").into_iter().chain(attempt("right\n")).chain([done()]));
     let act = || repository().script(&turns()).config_toml("[limits]\nmax_tokens = 1000\n");
-    act().act(["run", "--dry-run", "write it"]).status(3).stderr_has("1000");
+    act().act(["run", "--dry-run", "write it"]).status(3).stderr_has("token budget");
     act().act(["run", "--dry-run", "--max-tokens", "9000000", "write it"]).status(0);
 }
 

@@ -168,7 +168,9 @@ fn call(
         "search" => {
             let search = parse::<Search>(arguments)?;
             let context = search.context.as_ref().map_or(0, Number::line).min(reading::CONTEXT);
-            reading::search(repository, &search.pattern(), search.glob.as_deref(), context)
+            // Models fill a parameter that they do not use with an empty text.
+            let glob = search.glob.as_deref().filter(|glob| !glob.is_empty());
+            reading::search(repository, &search.pattern(), glob, context)
         }
         "replace" => {
             let Replace { path, old, new, all, expect_version } = parse(arguments)?;

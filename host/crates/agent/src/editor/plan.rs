@@ -255,7 +255,6 @@ impl Session<'_> {
         }
 
         self.decisions.decide(&plan.decisions);
-        let goals = self.plans.goals().clone();
         // A revision of the goals, or one that only decides or asks, goes on with the strategy in force.
         if goes_on {
             self.plans.revise(&plan);
@@ -272,8 +271,8 @@ impl Session<'_> {
             self.history.add_strategy(&plan.strategy);
             self.plans.adopt(plan);
         }
-        // The next edit is compared with the goals as they are now.
-        self.criteria_shown &= *self.plans.goals() == goals;
+        // The model has just written its goals, or a conversation has just begun with them.
+        self.criteria_shown = true;
         self.write_due_snapshot()?;
         match self.replanning.take() {
             Some((number, attempt)) => {
