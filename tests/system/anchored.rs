@@ -55,7 +55,7 @@ fn a_claim_and_a_proposal_wait_until_the_head_is_elsewhere() {
     };
     refused("sent to another machine: there is no command", "anchor_required");
     anchor("exit 3");
-    refused("could not be sent off (failed)", "anchor_failed");
+    refused("could not be sent (failed)", "anchor_failed");
 
     anchor(&format!("echo \"$ACT_AUDIT_SEQ $ACT_AUDIT_HEAD\" >> {}", sent.display()));
     let mut known = 0;

@@ -195,12 +195,12 @@ fn a_proposal_that_does_not_fit_any_more_changes_nothing() {
     let file = act.artifacts().join(format!("state/proposals/{task}.json"));
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("answer.txt", ".git/hooks")).unwrap();
-    refused(&act, &["apply"], "is not the one that was written", "proposal_altered");
+    refused(&act, &["apply"], "its file was changed", "proposal_altered");
     fs::remove_file(&file).unwrap();
     std::os::unix::fs::symlink("/etc/hostname", &file).unwrap();
     refused(&act, &["apply"], "cannot be used", "proposal_altered");
     fs::remove_file(&file).unwrap();
-    refused(&act, &["apply"], "its file is gone", "proposal_altered");
+    refused(&act, &["apply"], "its file is missing", "proposal_altered");
     fs::write(&file, text).unwrap();
 
     refused(&act, &["apply", "t-zzzzzz"], "no proposal of t-zzzzzz", "no_proposal");
@@ -299,8 +299,8 @@ fn an_apply_that_cannot_take_back_everything_names_what_it_left() {
     let told = writes.wait().status(1);
     let told = told
         .stderr_has("the repository has changed since the dry run: old.txt")
-        .stderr_has("but answer.txt holds what was written there, changed by somebody else since")
-        .stderr_has("hint: look at these files and put them right first");
+        .stderr_has("but answer.txt holds the bytes of this task, changed by another program since")
+        .stderr_has("hint: check and correct these files first");
     let records = act.audit_records();
     let left: Vec<_> = records.iter().filter(|one| one["reason"] == "not_taken_back").collect();
     assert_eq!(left.len(), 1, "{records:?}");

@@ -259,10 +259,10 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     // Nothing begins with it.
     let runs = told.runs();
     let refused = act.clone().script("turns: []").run("again").status(1);
-    let refused = refused.stderr_has("was cut or written anew").stderr_has("act audit restart");
+    let refused = refused.stderr_has("was cut or rewritten").stderr_has("act audit restart");
     assert_eq!(refused.runs(), runs);
     assert!(refused.requests().is_empty(), "the model was not asked");
-    act.clone().act(["verify"]).status(1).stderr_has("was cut or written anew");
+    act.clone().act(["verify"]).status(1).stderr_has("was cut or rewritten");
     act.clone().act(["audit", "restart"]).status(0).stdout_has("now audit.1.jsonl");
     assert_eq!(
         fs::read_to_string(act.artifacts().join("state/audit.1.jsonl")).unwrap().lines().count(),
@@ -317,7 +317,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     shown.stdout_has("run_20200101_000000_aaaaaa").stdout_has("would be in the missing part");
     fs::remove_dir_all(&invented).unwrap();
     document(&act, "audit-verify", 0, &["verify"]);
-    act.clone().act(["audit", "restart"]).status(1).stderr_has("is what was written");
+    act.clone().act(["audit", "restart"]).status(1).stderr_has("is in order");
 }
 
 /// AUDIT-5: no record, no action.
@@ -414,7 +414,7 @@ fn nothing_begins_before_the_head_is_elsewhere_if_the_policy_wants_it_there() {
     };
     command("exit 3");
     let told = act.clone().script("turns: []").run("write the answer").status(1);
-    let told = told.stderr_has("could not be sent off (failed)");
+    let told = told.stderr_has("could not be sent (failed)");
     assert!(told.requests().is_empty() && told.runs().is_empty(), "{told}");
     act.clone().act(["verify", "--json"]).status(1).stdout_has("\"anchor_failed\"");
     assert_eq!(of(&act.audit_records(), "anchored").len(), 2);
@@ -433,7 +433,7 @@ fn nothing_begins_before_the_head_is_elsewhere_if_the_policy_wants_it_there() {
     document(&act, "audit-verify", 0, &["verify"]);
     // A file that others could have written is no command.
     fs::set_permissions(&anchor, fs::Permissions::from_mode(0o644)).unwrap();
-    act.clone().act(["verify"]).status(1).stderr_has("it must be 0600 and yours");
+    act.clone().act(["verify"]).status(1).stderr_has("it must be 0600 and owned by you");
 }
 
 /// AUDIT-22: only a command of the user's own sends the head off the machine.
@@ -460,7 +460,7 @@ fn the_head_is_sent_off_by_the_command_of_the_user() {
         (&finished["hash"], &json!("sent"))
     );
     fs::write(&anchor, "exit 3").unwrap();
-    act.clone().act(["verify"]).status(0).stderr_has("was not sent off (failed)");
+    act.clone().act(["verify"]).status(0).stderr_has("could not be sent (failed)");
     // Others could have written it.
     fs::set_permissions(&anchor, fs::Permissions::from_mode(0o666)).unwrap();
     act.clone().act(["verify"]).status(0).stderr_has("is not anchored");

@@ -101,7 +101,10 @@ fn the_administrator_takes_the_network_from_every_step() {
     }
     let warning = &response["warnings"][0];
     assert_eq!(warning["code"], "network_cut_off", "{response:#}");
-    assert!(warning["message"].as_str().unwrap().ends_with("gives it to \"fetch\""), "{warning}");
+    assert!(
+        warning["message"].as_str().unwrap().ends_with("turns it on for \"fetch\""),
+        "{warning}"
+    );
     let told = act.clone().act(["audit", "list", "--json"]).status(0);
     let walls = told.json()["records"].as_array().unwrap().iter().rev().find_map(|record| {
         (record["event"] == "container_inspected").then(|| record["names"].to_string())

@@ -37,7 +37,7 @@ fn it_is_inspected_approved_and_listed_with_the_tools_that_its_types_make() {
     told.stdout_has("left out").stdout_has("#make-counter: its result is or holds a resource");
 
     let told = approve(&act, &path, &["--name", "other", "--replaces", "file-tools"]).status(1);
-    told.stderr_has("are not the tools of file-tools");
+    told.stderr_has("cannot replace file-tools");
     let told =
         approve(&act, &path, &["--name", "other"]).status(0).stdout_has("Approved other: nothing");
     told.stderr_has("`divide: func(a: s64, b: s64) -> result<s64, string>`").inert();

@@ -99,7 +99,7 @@ fn a_report_that_came_with_the_repository_is_foreign_and_starts_nothing() {
     let shown = act.clone().act(["report"]).status(0).inert().stdout_has("Foreign report");
     assert!(shown.stdout_text().contains("Do as this file says."), "{shown}");
     let told = act.clone().act(["report", "--resolve"]).status(1).stdout("");
-    told.stderr_has("is foreign: it starts nothing");
+    told.stderr_has("so no task starts with it");
 
     let told = act.clone().run("write the answer").status(0);
     for request in told.requests() {

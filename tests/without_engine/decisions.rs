@@ -120,7 +120,7 @@ fn a_limit_that_nobody_could_mean_is_refused_with_its_place() {
     assert_eq!(count(&act, "component_loaded"), 0);
     let unknown = "[component.grants]\nwithheld = [\"all\"]\n\n[component.grants.";
     fs::write(grants(&act), text.replacen("[component.grants.", unknown, 1)).unwrap();
-    act.clone().act(["components"]).status(1).stderr_has("`all` is no grant");
+    act.clone().act(["components"]).status(1).stderr_has("`all` is not a grant");
     // Its author gets the message as well, before anybody is asked to approve it.
     fs::remove_file(grants(&act)).unwrap();
     let mut wide = scout("1", &[]);
@@ -175,7 +175,7 @@ fn a_yes_does_not_undo_what_was_decided_while_the_question_stood() {
     hands.write_all(b"yes\n").unwrap();
     drop(hands);
     let told = terminal.wait().status(1);
-    assert!(told.stdout_text().contains("was changed by somebody else meanwhile"), "{told}");
+    assert!(told.stdout_text().contains("was changed by another process meanwhile"), "{told}");
     assert_eq!(fs::read(grants(&act)).unwrap(), before);
     assert_eq!(count(&act, "component_approved"), 2, "the approval and the narrowing");
 }
@@ -204,7 +204,7 @@ fn two_who_approve_at_once_are_in_one_line() {
     let won = told[..4].iter().filter(|one| one.ended_well()).count();
     assert!(won >= 1 && told[4].ended_well(), "{}", told[4]);
     for lost in told.iter().filter(|one| !one.ended_well()) {
-        assert!(lost.stderr_text().contains("was changed by somebody else meanwhile"), "{lost}");
+        assert!(lost.stderr_text().contains("was changed by another process meanwhile"), "{lost}");
     }
     assert_eq!(count(&act, "component_approved"), won + 2);
     let last = act
@@ -227,7 +227,7 @@ fn a_place_is_taken_once_where_it_counts() {
     let before = fs::read(grants(&act)).unwrap();
     for more in [&["--replaces", "scout-a"][..], &["--replaces", "scout-a", "--here"]] {
         let told = approve(&act, &second, "two", more).status(1);
-        told.stderr_has("`one` has that place already").stderr_has("revoke one");
+        told.stderr_has("`one` replaces that component already").stderr_has("revoke one");
     }
     assert_eq!(fs::read(grants(&act)).unwrap(), before);
     approve(&act, &second, "two", &["--replaces", "scout-b"]).status(0);
@@ -332,7 +332,7 @@ fn every_act_that_leaves_grants_or_records_is_anchored() {
     let act = plain.clone().env("ACT_POLICY_FILE", &policy);
     let path = packed(&act, "../x.wasm", &scout("1", &[need("repo.read"), need("llm")]));
     let other = packed(&act, "../y.wasm", &scout("2", &[need("repo.read")]));
-    approve(&act, &path, "probe", &[]).status(1).stderr_has("there is no command that does so");
+    approve(&act, &path, "probe", &[]).status(1).stderr_has("there is no command for it");
     assert!(!grants(&act).exists());
     let sent = act.repo().parent().unwrap().join("sent");
     let send = format!("echo \"$ACT_AUDIT_SEQ $ACT_AUDIT_HEAD\" >> {}", sent.display());
@@ -363,7 +363,7 @@ fn every_act_that_leaves_grants_or_records_is_anchored() {
     anchor(&act, "exit 3");
     for words in acts(&other) {
         let told = act.clone().act(&words).status(1);
-        told.stderr_has("could not be sent off (failed)");
+        told.stderr_has("could not be sent (failed)");
         assert_eq!(fs::read(grants(&act)).unwrap(), before, "{words:?}");
     }
     assert_eq!(count(&act, "component_loaded"), 0);
@@ -382,7 +382,7 @@ fn every_act_that_leaves_grants_or_records_is_anchored() {
     let kept = act.audit_records().pop().unwrap();
     fs::remove_file(&log).unwrap();
     anchor(&act, "exit 3");
-    act.clone().act(["audit", "restart"]).status(1).stderr_has("could not be sent off");
+    act.clone().act(["audit", "restart"]).status(1).stderr_has("could not be sent");
     assert!(!log.exists());
     anchor(&act, &send);
     let known = heads();

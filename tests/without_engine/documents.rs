@@ -203,7 +203,7 @@ fn a_refusal_says_which_file_it_is_about() {
     let show = |file: &str| answer(&desk.command(["show", "--file", file]).output().unwrap());
     for (file, reason, words) in [
         ("none.json", "not_found", "none.json: no such file; name a document with --file"),
-        ("../text", "bad_document", "../text: the file is no document"),
+        ("../text", "bad_document", "../text: the file is not a document"),
         ("..", "not_a_file", "..: the path names no file"),
     ] {
         let answer = show(file);

@@ -249,7 +249,7 @@ fn an_approval_does_not_give_back_what_was_taken_away() {
     let elsewhere = act.repo().parent().unwrap().join("other");
     fs::create_dir_all(elsewhere.join(".git")).unwrap();
     let there = approve(&act.clone().within(elsewhere), &second, "probe", &["--here"]).status(1);
-    there.stderr_has("is approved for another repository alone");
+    there.stderr_has("is approved for another repository only");
     let told = approve(&act, &second, "probe", &["--anew", "--everywhere", "--json"]).status(0);
     let document = told.json();
     assert_eq!(document["component"]["grants"]["llm"]["calls"], 32, "{document:#}");
@@ -264,8 +264,8 @@ fn an_approval_does_not_give_back_what_was_taken_away() {
 #[test]
 fn what_can_never_be_approved_is_not_to_be_approved() {
     for (more, says) in [
-        (json!({"name": "scout-a"}), "a name of our own"),
-        (json!({"name": "editor"}), "a name of our own"),
+        (json!({"name": "scout-a"}), "reserved"),
+        (json!({"name": "editor"}), "reserved"),
         (json!({"name": "x".repeat(41)}), "not valid or too long"),
         (json!({"replaces": "nobody"}), "no built-in component `nobody`"),
     ] {

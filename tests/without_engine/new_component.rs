@@ -77,7 +77,10 @@ fn a_component_is_tried_without_anything_real() {
     let checks = found["checks"].as_array().unwrap();
     let confined = checks.iter().find(|check| check["name"] == "confined").unwrap();
     assert_eq!(confined["verdict"], "fail", "{found:#}");
-    assert_eq!(confined["reason"], "it reached for what it may not: repo.read: .env");
+    assert_eq!(
+        confined["reason"],
+        "it tried to access something that is not granted: repo.read: .env"
+    );
     assert!(told.requests().is_empty(), "the user's model was asked: {told}");
     assert!(!act.artifacts().exists(), "nothing of it is kept: {told}");
     components(&act, &["test", to, "--script", "m.json"]).status(1).stderr_has("m.json");

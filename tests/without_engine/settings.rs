@@ -120,7 +120,7 @@ fn a_file_that_others_could_have_written_is_refused_by_every_command() {
             fs::rename(act.settings_file(), &real).unwrap();
             symlink(real, act.settings_file()).unwrap();
         }),
-        ("is no regular file", |act| {
+        ("is not a regular file", |act| {
             fs::remove_file(act.settings_file()).unwrap();
             fs::create_dir(act.settings_file()).unwrap();
         }),
@@ -128,7 +128,7 @@ fn a_file_that_others_could_have_written_is_refused_by_every_command() {
             let file = fs::File::options().write(true).open(act.settings_file()).unwrap();
             file.set_len(100 << 20).unwrap();
         }),
-        ("is no UTF-8 text", |act| fs::write(act.settings_file(), b"\xff").unwrap()),
+        ("is not UTF-8 text", |act| fs::write(act.settings_file(), b"\xff").unwrap()),
         ("others can write", |act| {
             let mode = fs::Permissions::from_mode(0o777);
             fs::set_permissions(act.settings_file().parent().unwrap(), mode).unwrap();

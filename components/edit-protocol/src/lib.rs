@@ -28,7 +28,7 @@ pub use snapshot::{BadDocument, Decision, MAX_VERSION, Snapshot};
 ///
 /// # Errors
 ///
-/// `version_mismatch` when it is another one.
+/// `version_mismatch` when the caller has read another version.
 pub fn expect(expected: u64, current: u64) -> Result<(), Refusal> {
     if expected == current {
         Ok(())

@@ -60,7 +60,7 @@ impl<'a> Document<'a> {
     ///
     /// # Errors
     ///
-    /// `binary` when the file is no text.
+    /// `binary` when the file is not text.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, Refusal> {
         if is_binary(bytes) {
             return Err(Refusal::Binary);

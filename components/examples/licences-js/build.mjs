@@ -7,7 +7,7 @@ const { component } = await componentize({
   sourcePath: 'component.js',
   witPath: 'wit',
   worldName: 'scout',
-  // What needs a grant is left out; what is printed to stderr tells why a component failed.
+  // Features that need a grant are left out. Output on stderr is not, because it shows why a component failed.
   disableFeatures: ['random', 'clocks', 'http', 'fetch-event'],
 });
 await writeFile('built.wasm', component);

@@ -1,4 +1,4 @@
-// The licences of a repository's projects and of what their lock files bring in. Facts alone, without a model.
+// Reports the licences of a repository's projects and of the packages in their lock files. It uses no model.
 
 import { step } from 'agentcommand:progress/progress@1.0.0';
 import { listEntries, readText } from 'agentcommand:repo/read@1.3.0';
@@ -6,7 +6,7 @@ import { listEntries, readText } from 'agentcommand:repo/read@1.3.0';
 const COPYLEFT = /\b(A?GPL|LGPL|MPL|EPL|CDDL|EUPL)\b/i;
 const MOST = 2000;
 
-// What an exported function throws is the error of its WIT type: a case and its value.
+// An exported function returns an error of its WIT type by throwing it: a case and its value.
 const failure = (error) => ({ tag: 'other', val: String(error?.payload?.val ?? error?.payload?.tag ?? error) });
 
 function files(globs) {
@@ -20,7 +20,7 @@ function files(globs) {
   return found;
 }
 
-// What one file says, by the name of the file. Each answers `{projects, dependencies}`.
+// The readers of manifests and lock files, by file name. Each returns `{projects, dependencies}`.
 const READERS = {
   'package.json': (text, path) => {
     const { name, license, licenses } = JSON.parse(text);
@@ -38,7 +38,7 @@ const READERS = {
     const { name, license } = table(text, 'package');
     return name === undefined ? {} : { projects: [{ path, name: said(name), licence: said(license) }] };
   },
-  // Names no licences; what comes from a registry is listed so that somebody looks.
+  // Cargo.lock names no licences. Its packages from a registry are listed, so that a person can check them.
   'Cargo.lock': (text, path) => ({
     dependencies: text
       .split('[[package]]')

@@ -15,7 +15,7 @@ MANIFESTS = [
     "package.json", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "Cargo.toml", "go.mod", "pom.xml", "build.gradle",
     "build.gradle.kts", "gradlew", "pyproject.toml", "requirements.txt", "setup.py", "Makefile", "test.sh",
 ]
-# What the model is asked for.
+# The schema of the model's reply.
 CAUSE = {
     "type": "object",
     "properties": {

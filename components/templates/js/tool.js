@@ -2,7 +2,7 @@
 
 import { search } from 'agentcommand:repo/read@1.3.0';
 
-// What an exported function throws is the error of its WIT type: a case and its value.
+// An exported function returns an error of its WIT type by throwing it: a case and its value.
 const badArguments = (why) => ({ tag: 'bad-arguments', val: String(why) });
 
 function parsed(text) {
@@ -27,7 +27,7 @@ function notes({ glob }) {
     const lines = items.slice(0, 50).map(({ path, line, text }) => `${path}:${line}: ${text.trim()}`);
     return { text: lines.join('\n') || 'no notes', data: undefined, isError: false };
   } catch (error) {
-    // Such as a glob that is none: the model can do better.
+    // The model can correct such a call, for example one with an invalid glob.
     return { text: String(error?.payload?.val ?? error?.payload?.tag ?? error), data: undefined, isError: true };
   }
 }

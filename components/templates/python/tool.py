@@ -26,7 +26,7 @@ def notes(glob):
     try:
         found = read.search(wanted, where, None)
     except Err as refusal:
-        # Such as a glob that is none: the model can do better.
+        # The model can correct such a call, for example one with an invalid glob.
         return Outcome(text=str(refusal.value), data=None, is_error=True)
     lines = [f"{hit.path}:{hit.line}: {hit.text.strip()}" for hit in found.items[:50]]
     return Outcome(text="\n".join(lines) or "no notes", data=None, is_error=False)

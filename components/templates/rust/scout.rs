@@ -1,4 +1,4 @@
-//! Which notes people left in the code, and which of them matter for a question.
+//! Finds the notes that people left in the code (TODO, FIXME), and those that matter for a question.
 
 use act_kit::inquiry::{Brief, inquire, parse};
 use act_kit::inventory::Inventory;
@@ -20,7 +20,7 @@ struct Note {
     text: String,
 }
 
-/// What the model is asked for; the notes themselves are facts.
+/// The model's reply. The notes themselves are facts and need no model.
 #[derive(Deserialize)]
 struct ModelReport {
     summary: String,

@@ -22,7 +22,7 @@ fn call(world: World<'_>, name: &str, text: &str) -> Result<Outcome, NotRun> {
 fn notes(world: World<'_>, Notes { glob }: &Notes) -> Result<Outcome, NotRun> {
     let found = match world.repository.search(r"\b(TODO|FIXME|XXX)\b", glob.as_deref(), 50) {
         Ok(found) => found,
-        // Such as a glob that is none: the model can do better.
+        // The model can correct such a call, for example one with an invalid glob.
         Err(why) => return Ok(Outcome::refusal(why)),
     };
     let line = |hit: act_kit::world::Hit| format!("{}:{}: {}\n", hit.path, hit.line, hit.text.trim());

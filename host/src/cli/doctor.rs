@@ -522,7 +522,7 @@ fn artifacts(root: Option<&Path>) -> Vec<Check> {
     const NAME: &str = "artifacts";
     let place = std::env::var_os("AGENT_ARTIFACT_DIR");
     let place = ArtifactDir::locate(place, std::env::var_os("HOME"));
-    let looked = place.and_then(|place| Ok((ArtifactDir::look(&place, root)?, place)));
+    let looked = place.and_then(|place| Ok((ArtifactDir::inspect(&place, root)?, place)));
     let (state, place) = match looked {
         Ok(looked) => looked,
         Err(error) => {
@@ -530,7 +530,7 @@ fn artifacts(root: Option<&Path>) -> Vec<Check> {
             return vec![Check::red(NAME, Failure::from(error).message, fix)];
         }
     };
-    let looked = state.map_or(Ok(()), |state| Store::look(&state, &place.join("state")));
+    let looked = state.map_or(Ok(()), |state| Store::inspect(&state, &place.join("state")));
     let broken = looked.err().map(|error| Check::red("store", error.to_string(), error.hint()));
     std::iter::once(room(&place)).chain(broken).collect()
 }
@@ -602,7 +602,7 @@ async fn model_call(access: &ModelAccess, deadlines: Deadlines) -> Check {
     let never = CancellationToken::new();
     let answer = conversation.next(Ask { attempt: 1, ..Ask::default() }, &never);
     let answer = in_time(answer, LONGEST).await;
-    judge(answer, access)
+    check_of_answer(answer, access)
 }
 
 async fn in_time(
@@ -620,7 +620,7 @@ async fn in_time(
 }
 
 /// Turns the answer into a check.
-fn judge(answer: Result<Turn, ModelError>, access: &ModelAccess) -> Check {
+fn check_of_answer(answer: Result<Turn, ModelError>, access: &ModelAccess) -> Check {
     let service = access.service();
     let turn = match answer {
         Err(error) => {
@@ -817,7 +817,9 @@ mod tests {
         // DOCTOR-7
         let written = || Ok(turn("{\"name\": \"answer\"}", None));
         let server = ModelServer::new(WireName::ChatCompletions, "http://127.0.0.1:1/v1", "m");
-        let fix = |server: ModelServer| judge(written(), &ModelAccess::Server(server)).fix.unwrap();
+        let fix = |server: ModelServer| {
+            check_of_answer(written(), &ModelAccess::Server(server)).fix.unwrap()
+        };
         assert!(fix(server.clone()).starts_with("set AGENT_LLM_TOOLS=schema, or"));
         let in_file = ModelServer { origin: Origin::File, ..server.clone() };
         assert!(fix(in_file).starts_with("set `tools = \"schema\"` under [model] in config.toml"));
@@ -849,7 +851,7 @@ mod tests {
         // DOCTOR-9
         let silent = std::future::pending();
         let answer = in_time(silent, Duration::from_millis(1)).await;
-        let check = judge(answer, &accesses()[0]);
+        let check = check_of_answer(answer, &accesses()[0]);
         assert_eq!(check.level, Level::Red);
         assert!(check.message.contains("no answer within"), "{check:?}");
         assert!(check.fix.unwrap().contains("AGENT_LLM_BASE_URL"));
@@ -859,7 +861,8 @@ mod tests {
     fn a_call_as_it_was_asked_for_is_fine() {
         // DOCTOR-7
         for access in accesses() {
-            let check = judge(Ok(turn("", Some(("answer", r#"{"word":"ready"}"#)))), &access);
+            let check =
+                check_of_answer(Ok(turn("", Some(("answer", r#"{"word":"ready"}"#)))), &access);
             assert_eq!(check.level, Level::Ok, "{check:?}");
             assert!(check.message.contains(access.service().wire), "{check:?}");
         }
@@ -896,7 +899,7 @@ mod tests {
                 (Err(failed(Transport, None)), "answered", address),
             ];
             for (answer, message, fix) in cases {
-                let check = judge(answer, &access);
+                let check = check_of_answer(answer, &access);
                 assert_eq!(check.level, Level::Red, "{check:?}");
                 assert!(check.message.contains(message), "{check:?}");
                 assert!(check.fix.as_deref().unwrap().contains(fix), "{fix}: {check:?}");
@@ -904,7 +907,7 @@ mod tests {
             // Nobody is sent to the variables of another wire.
             let ModelAccess::Server(server) = access else { unreachable!() };
             let keyless = ModelAccess::Server(ModelServer { key: None, ..server });
-            let text = judge(Err(failed(Rejected, Some(401))), &keyless).fix.unwrap();
+            let text = check_of_answer(Err(failed(Rejected, Some(401))), &keyless).fix.unwrap();
             assert_eq!(text, format!("set {key}"));
         }
     }

@@ -161,7 +161,7 @@ fn summary(said: &ClaimSide) -> String {
     let reason = said.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
     let warnings = said.warnings.as_deref().unwrap_or_default().join("; ");
     let but = if warnings.is_empty() { "" } else { ", but " };
-    format!("{run} says {}{reason}{but}{warnings}", said.status)
+    format!("{run}: {}{reason}{but}{warnings}", said.status)
 }
 
 #[cfg(test)]

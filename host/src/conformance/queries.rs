@@ -264,10 +264,12 @@ impl<'a, C: Deref<Target = LoadedComponent>> Session<'a, C> {
             Err(format!("{what}: {}", shown.chain(more).collect::<Vec<_>>().join(", ")))
         };
         checks.add("ends", self.ended);
-        let limits =
-            self.limits.and_then(|()| no_denials("it wanted more than there was", &exhausted));
+        let limits = self.limits.and_then(|()| no_denials("it reached a limit", &exhausted));
         checks.add("limits", limits);
-        checks.add("confined", no_denials("it reached for what it may not", &attempts));
+        checks.add(
+            "confined",
+            no_denials("it tried to access something that is not granted", &attempts),
+        );
         self.queries
     }
 }
@@ -420,10 +422,10 @@ async fn ask_scout(
 fn check_facts(answer: Result<String, ComponentFailure>, asked: usize) -> Result<(), String> {
     let facts = answer.map_err(|failure| failure.to_string())?;
     serde_json::from_str::<Value>(&facts)
-        .map_err(|error| format!("the facts are no JSON: {error}"))?;
+        .map_err(|error| format!("the facts are not JSON: {error}"))?;
     match asked {
         0 => Ok(()),
-        _ => Err("it asked the model where only facts were wanted".to_owned()),
+        _ => Err("it asked the model although only facts were requested".to_owned()),
     }
 }
 
@@ -521,7 +523,7 @@ fn sample_arguments(tool: &ToolSpec) -> Result<String, String> {
         serde_json::from_str(&tool.parameters).map_err(|error| schema(error.to_string()))?;
     let arguments = sample::value(&parameters);
     rules.fits(&arguments).map_err(|why| {
-        format!("{name}: {arguments} was made up and does not fit its schema ({why}); give the schema `examples`")
+        format!("{name}: the generated arguments {arguments} do not fit its schema ({why}); give the schema `examples`")
     })?;
     Ok(arguments.to_string())
 }

@@ -270,7 +270,7 @@ pub fn drain(exit: Exit) {
         let lost = out.lost();
         let _ = queued_writer::stderr().put(
             format!(
-                "act: nobody read stdout: {lost} lines are missing there; the journal has all\n"
+                "act: stdout was not read in time: {lost} lines are missing there; the journal has all\n"
             )
             .as_bytes(),
         );

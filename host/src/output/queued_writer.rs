@@ -34,7 +34,7 @@ pub(super) fn stderr() -> QueuedWriter {
 }
 
 fn left_out(lines: u64) -> String {
-    format!("act: {lines} lines are left out here: nobody read them in time\n")
+    format!("act: {lines} lines were dropped here, because they were not read in time\n")
 }
 
 /// Writes to one stream; clones share its queue.

@@ -71,11 +71,11 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
         ("/components", json!([])),
     ] {
         fs::write(&kept, with(&whole, at, value)).unwrap();
-        export(&act, &run, 1).stdout_has("do not say the same: the rest of it");
+        export(&act, &run, 1).stdout_has("differ in: other fields");
         assert_eq!(unproved(&act, &run), "evidence_disputed", "{at}");
         let told = act.clone().act(["audit", "verify"]).status(1);
-        told.stdout_has(&format!("the manifest of {run} is not what was written"));
-        act.clone().act(["audit", "explain", &run]).status(1).stdout_has("the rest of it");
+        told.stdout_has(&format!("the manifest of {run} was changed"));
+        act.clone().act(["audit", "explain", &run]).status(1).stdout_has("other fields");
     }
     fs::remove_file(&kept).unwrap();
     assert_eq!(unproved(&act, &run), "evidence_incomplete");
@@ -86,14 +86,11 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     // Or without it, wherever its directory is then; a new log is no cure.
     fs::write(&kept, "{}").unwrap();
     let told = act.clone().act(["audit", "verify"]).status(1);
-    told.stdout_has("bring back its manifest.json as it was, or take runs/run_");
-    act.clone()
-        .act(["audit", "explain", &run])
-        .status(1)
-        .stdout_has("bring back its manifest.json");
-    self::export(&act, &run, 1).stdout_has("bring back its manifest.json");
+    told.stdout_has("restore its manifest.json as it was, or move runs/run_");
+    act.clone().act(["audit", "explain", &run]).status(1).stdout_has("restore its manifest.json");
+    self::export(&act, &run, 1).stdout_has("restore its manifest.json");
     act.clone().act(["audit", "restart"]).status(0);
-    act.clone().act(["audit", "verify"]).status(1).stdout_has("take runs/run_");
+    act.clone().act(["audit", "verify"]).status(1).stdout_has("move runs/run_");
     let dir = kept.parent().unwrap();
     fs::rename(dir, act.artifacts().join("apart")).unwrap();
     act.clone().act(["audit", "verify"]).status(0);
@@ -113,7 +110,7 @@ fn nothing_is_exported_that_is_not_proved() {
     act.clone()
         .act(["audit", "export", "--in-toto", "run_20260101_000000_aaaaaa"])
         .status(1)
-        .stderr_has("no record tells of");
+        .stderr_has("the audit log has no record of");
 
     // A manifest that was made greener afterwards, in what its digests do not cover.
     let path = manifest(&act, &run);
@@ -121,24 +118,24 @@ fn nothing_is_exported_that_is_not_proved() {
     let mut greener: Value = serde_json::from_str(&whole).unwrap();
     greener["commands_executed"][1]["exit_code"] = json!(0);
     fs::write(&path, greener.to_string()).unwrap();
-    export(&act).status(1).stderr_has("do not say the same: commands_executed");
+    export(&act).status(1).stderr_has("differ in: commands_executed");
     greener["status"] = json!("PASS");
     fs::write(&path, greener.to_string()).unwrap();
-    export(&act).status(1).stderr_has("do not say the same: status, commands_executed");
+    export(&act).status(1).stderr_has("differ in: status, commands_executed");
     assert_eq!(refused(&act, &run), "evidence_disputed");
     fs::write(&path, &whole).unwrap();
     export(&act).status(0);
 
     // Without the manifest the results of the steps are unknown.
     fs::rename(&path, path.with_extension("aside")).unwrap();
-    export(&act).status(1).stderr_has("is gone");
+    export(&act).status(1).stderr_has("is missing");
     fs::rename(path.with_extension("aside"), &path).unwrap();
 
     // A log that was touched proves nothing.
     let text = fs::read_to_string(act.audit_log()).unwrap();
     fs::write(act.audit_log(), text.replace("\"reason\":\"step_failed\"", "\"reason\":\"pass\""))
         .unwrap();
-    export(&act).status(1).stderr_has("from a log that was touched");
+    export(&act).status(1).stderr_has("the log was changed, so it proves nothing");
     assert_eq!(refused(&act, &run), "evidence_disputed");
 }
 
@@ -167,7 +164,7 @@ fn a_run_that_is_to_be_doubted_is_no_passed_one() {
     let check = claim(&act, &run, 1);
     assert_eq!((fields(&check), notes(&check)), (vec!["warnings"], vec!["steps_unknown"]));
     let told = act.clone().act(["verify-claim", &run]).status(1);
-    told.stdout_has(&format!("{run} says PASS, but no_tests_ran 2; again"));
+    told.stdout_has(&format!("{run}: PASS, but no_tests_ran 2; again"));
     assert_eq!(unproved(&act, &run), "evidence_incomplete");
 }
 

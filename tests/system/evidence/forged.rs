@@ -57,14 +57,14 @@ fn an_end_that_was_added_to_the_log_is_no_evidence() {
     fs::write(&path, with(&whole, "/status", json!("PASS"))).unwrap();
     // The chain itself is in order.
     act.clone().act(["audit", "verify"]).status(0);
-    export(&act, forged, 1).stdout_has("the last edge that the store remembers");
+    export(&act, forged, 1).stdout_has("the last one that the store knows");
     assert_eq!(unproved(&act, forged), "evidence_disputed");
     assert_eq!(refused(&act, forged), "evidence_disputed");
     act.clone().act(["audit", "explain", forged]).status(1).stdout_has("disputed");
     // Honest records after it do not make it valid.
     verified(&act, 3);
     act.clone().act(["audit", "verify"]).status(0);
-    export(&act, forged, 1).stdout_has("the store knows no such run");
+    export(&act, forged, 1).stdout_has("the store has no such run");
     assert_eq!(unproved(&act, forged), "evidence_disputed");
     assert_eq!(refused(&act, forged), "evidence_disputed");
     assert_eq!(proved(&act, &real)["predicate"]["result"], "FAILED");
@@ -94,7 +94,7 @@ fn a_second_end_in_the_next_log_is_no_evidence() {
     let another = format!("the store has another end of {run}");
     act.clone().act(["audit", "verify"]).status(1).stdout_has(&another);
     let told = act.clone().act(["audit", "explain", &run]).status(1);
-    told.stdout_has("the store remembers another record as its end");
+    told.stdout_has("the store has another record as its end");
     assert_eq!(unproved(&act, &run), "evidence_disputed");
     assert_eq!(refused(&act, &run), "evidence_disputed");
 
@@ -146,7 +146,7 @@ fn a_log_that_holds_less_proves_less() {
     assert_eq!(statement["predicate"]["result"], "PASSED");
     assert!(resource(&statement, "container_image")["annotations"]["image_id"].is_null());
     older(&["steps"]);
-    export(&act, &run, 1).stdout_has("the log is older than digests of steps");
+    export(&act, &run, 1).stdout_has("the log was written before digests of steps were recorded");
     assert_eq!(unproved(&act, &run), "evidence_incomplete");
     let check = claim(&act, &run, 0);
     assert_eq!(

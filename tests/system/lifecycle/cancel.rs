@@ -70,7 +70,7 @@ fn a_waiting_task_is_cancelled_by_its_place_or_its_id() {
     assert!(!journal.exists());
     third.until_stderr_has("Waiting: place 1;");
     fourth.until_stderr_has("Waiting: place 2;");
-    act.clone().act(["cancel", "--id", "3"]).status(1).stderr_has("no task waits at place 3");
+    act.clone().act(["cancel", "--id", "3"]).status(1).stderr_has("no task waits at position 3");
     act.clone().act(["cancel", "--id", "nonsense"]).status(2);
 
     let last = history(&act)[2].task_id.clone();

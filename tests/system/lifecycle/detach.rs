@@ -64,7 +64,7 @@ fn a_detached_task_that_is_cancelled_before_it_begins_leaves_no_trace() {
     std::thread::sleep(std::time::Duration::from_millis(300));
     detaching.signal(Signal::INT);
     let told = detaching.wait().status(130).stdout("");
-    let told = told.stderr_has("cancelled before a process of its own had the task");
+    let told = told.stderr_has("cancelled before the background process took over the task");
     told.stderr_lacks("hint:");
     assert!(history(&act).is_empty());
     let journals = std::fs::read_dir(act.artifacts().join("state/journal")).unwrap();

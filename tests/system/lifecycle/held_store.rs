@@ -33,7 +33,8 @@ fn a_waiting_task_waits_for_the_store_as_well() {
     second.until_stderr_has("Waiting: ");
     let held = hold(&act);
     first.kill();
-    second.until_stderr_has("is held by another process for too long; the task stays in the queue");
+    second
+        .until_stderr_has("is locked by another process for too long; the task stays in the queue");
     drop(held);
     second.until_stderr_has("Analyzing codebase...");
     let [first, second_kept] = &history(&act)[..] else { panic!("two tasks") };

@@ -32,7 +32,7 @@ fn a_green_run_of_another_directory_is_no_success() {
     let aside = another_takes_its_place(&act);
     act.tell_step();
     let told = running.wait().status(4).stdout_has("INFRA_ERROR: repository_moved");
-    let told = told.stdout_has("is another directory by now");
+    let told = told.stdout_has("is now another directory");
     assert_eq!(fs::read_to_string(aside.join("answer.txt")).unwrap(), "wrong\n");
     assert!(aside.join("agent/stuck_report.md").exists(), "where the work was done\n{told}");
     assert!(!aside.join("agent/summary.md").exists());

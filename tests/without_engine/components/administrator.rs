@@ -72,18 +72,18 @@ fn a_policy_that_cannot_be_trusted_is_not_taken_for_none() {
         (&|| text(b"", 0o664), "has mode 0664"),
         (
             &|| assert!(Command::new("mkfifo").arg(&policy).status().unwrap().success()),
-            "is no regular file",
+            "is not a regular file",
         ),
-        (&|| fs::create_dir(&policy).unwrap(), "is no regular file"),
+        (&|| fs::create_dir(&policy).unwrap(), "is not a regular file"),
         (&|| text(&[b'#'; (1 << 20) + 1], 0o644), "is larger than 1048576 bytes"),
-        (&|| text(b"# \xff\n", 0o644), "is no UTF-8 text"),
+        (&|| text(b"# \xff\n", 0o644), "is not UTF-8 text"),
         (&|| mode(&etc, 0o777), "lies in a directory that others can write"),
         (
             &|| {
                 fs::rename(&etc, etc.with_extension("away")).unwrap();
                 symlink("nowhere", &etc).unwrap();
             },
-            "lies behind a link that leads nowhere",
+            "is behind a broken link",
         ),
     ];
     for (attack, says) in attacks {

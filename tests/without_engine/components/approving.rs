@@ -103,7 +103,7 @@ fn security_line_49_needs_that_do_not_fit_the_imports_are_refused() {
     told.stderr_has("agentcommand:repo/edit@1.3.0 (grant `repo.write`)")
         .stderr_has("without declaring");
     let path = packed(&act, "y.wasm", &scout("1", &[need("shell")]));
-    approve(&act, &path, "probe", &[]).status(1).stderr_has("`shell`, which is no grant");
+    approve(&act, &path, "probe", &[]).status(1).stderr_has("`shell`, which is not a grant");
     let unused = json!({"grant": "http", "why": "x", "origins": ["https://api.example.com"]});
     let path = packed(&act, "z.wasm", &scout("1", &[unused]));
     approve(&act, &path, "probe", &[]).status(1).stderr_has("needs `http` but imports nothing");
@@ -131,11 +131,13 @@ fn only_a_place_of_our_own_is_replaced_and_only_by_its_kind() {
     // CAPABILITY-29
     let act = without_engine();
     let path = packed(&act, "x.wasm", &scout("1", &[]));
-    approve(&act, &path, "scout-a", &[]).status(1).stderr_has("a name of our own");
+    approve(&act, &path, "scout-a", &[]).status(1).stderr_has("reserved");
     approve(&act, &path, "probe", &["--replaces", "file-tools"])
         .status(1)
-        .stderr_has("cannot take the place");
-    approve(&act, &path, "probe", &["--replaces", "nobody"]).status(2).stderr_has("built in are");
+        .stderr_has("cannot replace");
+    approve(&act, &path, "probe", &["--replaces", "nobody"])
+        .status(2)
+        .stderr_has("the built-in components are");
     // The user decides whether a component replaces another one, not the repository.
     let (act, path) = asking(without_engine(), &json!({"replaces": "scout-b"}));
     approve(&act, &path, "probe", &[]).status(0);

@@ -65,7 +65,7 @@ fn revoking_takes_it_out_everywhere() {
     act.clone().act(["scout", "probe"]).status(1).stderr_has("`probe` was revoked");
     act.clone().act(components(["revoke", "probe"])).status(1).stderr_has("revoked already");
     act.clone().act(components(["revoke", "other"])).status(1).stderr_has("no component `other`");
-    act.clone().act(components(["revoke", "scout-a"])).status(1).stderr_has("is builtin");
+    act.clone().act(components(["revoke", "scout-a"])).status(1).stderr_has("is built in");
 }
 
 #[test]
@@ -115,7 +115,7 @@ fn grants_that_somebody_else_could_have_written_stop_everything() {
     approve(&act, &path, "probe", &[]).status(0);
     let file = grants(&act);
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    act.clone().act(["scout", "probe", "x"]).status(1).stderr_has("must be 0600 and yours");
+    act.clone().act(["scout", "probe", "x"]).status(1).stderr_has("must be 0600 and owned by you");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replace("kind = \"scout\"", "kind = \"scout\"\nroot = true")).unwrap();

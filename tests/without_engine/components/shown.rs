@@ -25,7 +25,7 @@ fn why_says_no_to_what_the_host_never_reaches_and_takes_no_slip_for_a_path() {
     assert_eq!(why(&format!("{outward}/x"), 0).json()["carved_out"], Value::Null);
     for slip in ["repo.reed", "nonsense"] {
         let told = act.clone().act(components(["why", "net", slip])).status(2);
-        told.stderr_has("is no grant, and no path here");
+        told.stderr_has("is neither a grant nor a path here");
     }
     // No grant for it, but a path.
     for path in ["answer.txt", "read:nonsense", "not/there", ".env", "lib.rs"] {

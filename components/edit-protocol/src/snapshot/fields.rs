@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for Fields {
                 let mut fields: Vec<(String, Box<RawValue>)> = Vec::new();
                 while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
                     if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(A::Error::custom(format!("field {name:?} comes twice")));
+                        return Err(A::Error::custom(format!("field {name:?} occurs twice")));
                     }
                     fields.push((name, value));
                 }
@@ -74,7 +74,7 @@ impl<'de> Deserialize<'de> for Lines {
                     let index = name.parse::<usize>().ok();
                     // "01" and "+1" would be second names of an existing line.
                     let Some(index) = index.filter(|index| index.to_string() == name) else {
-                        return Err(A::Error::custom(format!("{name:?} is no index")));
+                        return Err(A::Error::custom(format!("{name:?} is not an index")));
                     };
                     found.push((index, text));
                 }
@@ -82,7 +82,7 @@ impl<'de> Deserialize<'de> for Lines {
                 let gap = found.iter().enumerate().find(|(at, (index, _))| at != index);
                 match gap {
                     Some((at, (index, _))) if index < &at => {
-                        Err(A::Error::custom(format!("index {index} comes twice")))
+                        Err(A::Error::custom(format!("index {index} occurs twice")))
                     }
                     Some((at, _)) => Err(A::Error::custom(format!("index {at} is missing"))),
                     None => Ok(Lines(found.into_iter().map(|(_, text)| text).collect())),

@@ -45,6 +45,11 @@ impl Decision {
 }
 
 impl Snapshot {
+    /// Parses the JSON text of a snapshot.
+    ///
+    /// # Errors
+    ///
+    /// A [`BadDocument`] that names the field and the rule that it breaks.
     pub fn parse(text: &str) -> Result<Self, BadDocument> {
         let bad = |what: &str| {
             let what = what.to_owned();
@@ -89,6 +94,11 @@ impl Snapshot {
     }
 
     /// Replaces one line by `new`.
+    ///
+    /// # Errors
+    ///
+    /// `version_mismatch` if `expected` is another version; `index_out_of_bounds` if there is no such line;
+    /// `new_has_newline` or `bad_arguments` if `new` is not one line of text; `version_exhausted`.
     pub fn edit_line(&self, expected: u64, index: usize, new: &str) -> Result<Self, Refusal> {
         expect(expected, self.version)?;
         check_line(index, self.lines.len(), new)?;
@@ -100,13 +110,21 @@ impl Snapshot {
     }
 
     /// Replaces the document by `content`, split at every `\n`. A `\n` at the end starts a last, empty line.
+    ///
+    /// # Errors
+    ///
+    /// `version_mismatch` if `expected` is another version; `content_empty`, or `bad_arguments` for a NUL; `version_exhausted`.
     pub fn full_rewrite(&self, expected: u64, content: &str) -> Result<Self, Refusal> {
         expect(expected, self.version)?;
         check_content(content)?;
         self.next(content.split('\n').map(str::to_owned).collect())
     }
 
-    /// Records a decision and leaves the document unchanged.
+    /// Checks a decision about this version and returns it. The document is unchanged.
+    ///
+    /// # Errors
+    ///
+    /// `version_mismatch` if `expected` is another version; `invalid_decision` if `decision` is neither `pass` nor `hold`.
     pub fn finish(&self, expected: u64, decision: &str) -> Result<Decision, Refusal> {
         expect(expected, self.version)?;
         [Decision::Pass, Decision::Hold]

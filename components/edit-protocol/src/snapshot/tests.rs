@@ -104,8 +104,8 @@ fn what_is_no_document_says_why() {
         (r#"{"doc_id":"d","version":1,"lines":{"1":"a"}}"#, "index 0 is missing"),
         (r#"{"doc_id":"d","version":1,"lines":{"0":"a","2":"a"}}"#, "index 1 is missing"),
         (r#"{"doc_id":"d","version":1,"lines":{"0":"a","0":"b"}}"#, "index 0 comes twice"),
-        (r#"{"doc_id":"d","version":1,"lines":{"00":"a"}}"#, "is no index"),
-        (r#"{"doc_id":"d","version":1,"lines":{"-1":"a"}}"#, "is no index"),
+        (r#"{"doc_id":"d","version":1,"lines":{"00":"a"}}"#, "is not an index"),
+        (r#"{"doc_id":"d","version":1,"lines":{"-1":"a"}}"#, "is not an index"),
         (r#"{"doc_id":"d","version":1,"lines":{"0":"\ud800"}}"#, "lines: "),
         (r#"{"doc_id":"d","version":1,"lines":{}} x"#, "trailing"),
     ] {

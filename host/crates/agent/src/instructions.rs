@@ -363,7 +363,7 @@ mod tests {
         for (directory, why) in [
             ("large", "it has 10485760 bytes"),
             ("binary", "is binary"),
-            ("directory", "no regular file"),
+            ("directory", "not a regular file"),
             ("fifo", "not a regular file"),
         ] {
             let found = all.around([format!("{directory}/y").as_str()]);

@@ -12,11 +12,11 @@ pub enum AuditError {
     Foreign { path: PathBuf, what: String },
     #[error("the audit log {path} was written by a newer act")]
     Future { path: PathBuf },
-    #[error("the audit log {path} is not what it was: {why}")]
+    #[error("the audit log {path} was changed: {why}")]
     Damaged { path: PathBuf, why: String },
-    #[error("the audit log {path} was cut or written anew: record {seq} is not in its place")]
+    #[error("the audit log {path} was cut or rewritten: record {seq} is not in its place")]
     Cut { path: PathBuf, seq: u64 },
-    #[error("the audit log {path} is held by another process for too long")]
+    #[error("the audit log {path} is locked by another process for too long")]
     Busy { path: PathBuf },
     /// `full` means that the disk is full.
     #[error("the audit log {path} cannot be written: {reason}")]
@@ -57,12 +57,12 @@ impl AuditError {
             Self::Foreign { .. } => "move it away, or set AGENT_ARTIFACT_DIR",
             Self::Future { .. } => "use that version of act, or set AGENT_ARTIFACT_DIR",
             Self::Damaged { .. } | Self::Cut { .. } => {
-                "`act audit verify` says where; `act audit restart` keeps it under another name and begins \
+                "`act audit verify` shows where; `act audit restart` archives it under another name and begins \
                  a new one that says so"
             }
-            Self::Busy { .. } => "try again; `ps` shows an act that is stopped or hangs",
+            Self::Busy { .. } => "try again; `ps` shows whether an act is stopped or hangs",
             Self::Unusable { .. } => {
-                "without a record nothing is done: look at the free space, the owner and the modes there, \
+                "act does nothing that it cannot record: check free space, owner and permissions there, \
                  or set AGENT_ARTIFACT_DIR"
             }
         }

@@ -66,7 +66,7 @@ impl Audit {
     fn changed(&self, entry: Entry, sha256: &str) -> Result<Head, AuditError> {
         let head = self.append(entry.digest("grants", Some(sha256)))?;
         self.settle()?;
-        self.log.keep_grants(sha256)?;
+        self.log.store_grants(sha256)?;
         Ok(head)
     }
 
@@ -122,7 +122,7 @@ impl Audit {
             self.append(approval.entry(Event::ComponentGranted))?;
         }
         self.settle()?;
-        self.log.keep_grants(seen.sha256)
+        self.log.store_grants(seen.sha256)
     }
 }
 

@@ -49,7 +49,7 @@ pub trait CheckpointStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be written.
-    fn keep(&self, head: &Head) -> Result<(), CheckpointError>;
+    fn store_head(&self, head: &Head) -> Result<(), CheckpointError>;
 
     /// Stores the first record of a new log, for good and in place of any other head. The store forgets the grants, so
     /// that they are recorded again.
@@ -74,7 +74,7 @@ pub trait CheckpointStore: Send + Sync {
     ///
     /// # Errors
     /// The store cannot be written.
-    fn keep_grants(&self, sha256: &str) -> Result<(), CheckpointError>;
+    fn store_grants(&self, sha256: &str) -> Result<(), CheckpointError>;
 }
 
 impl From<CheckpointError> for act_core::Failure {

@@ -174,7 +174,7 @@ fn open(
         return missing("no_log", "the archived file was not a log");
     };
     if !is_ours(&before.name) {
-        return missing("no_name", "its name is not one that act gives");
+        return missing("no_name", "its name is not one that act uses");
     }
     let file = match LogFile::archived(state, &before.name, path) {
         Ok(Some(file)) => file,

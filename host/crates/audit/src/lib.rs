@@ -22,11 +22,11 @@
 //! # struct Forgetful;
 //! # impl CheckpointStore for Forgetful {
 //! #     fn head(&self) -> Result<Option<Head>, CheckpointError> { Ok(None) }
-//! #     fn keep(&self, _: &Head) -> Result<(), CheckpointError> { Ok(()) }
+//! #     fn store_head(&self, _: &Head) -> Result<(), CheckpointError> { Ok(()) }
 //! #     fn restarted(&self, _: &Head, _: &str) -> Result<(), CheckpointError> { Ok(()) }
 //! #     fn restarts(&self) -> Result<BTreeMap<u64, Restart>, CheckpointError> { Ok(BTreeMap::new()) }
 //! #     fn grants(&self) -> Result<Option<String>, CheckpointError> { Ok(None) }
-//! #     fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> { Ok(()) }
+//! #     fn store_grants(&self, _: &str) -> Result<(), CheckpointError> { Ok(()) }
 //! # }
 //! # let temporary = tempfile::tempdir().unwrap();
 //! # let checkpoints = Arc::new(Forgetful);

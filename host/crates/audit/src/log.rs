@@ -99,7 +99,7 @@ impl LogFile {
             return Err(foreign("no regular file"));
         }
         if meta.uid() != rustix::process::geteuid().as_raw() {
-            return Err(foreign("of another user"));
+            return Err(foreign("a file of another user"));
         }
         let found = Self {
             identity: Identity::of_handle(&file).map_err(|error| AuditError::io(path, error))?,
@@ -126,7 +126,7 @@ impl LogFile {
         let first = first.unwrap_or_default();
         let known = BEGINNING.len().min(first.len());
         if first.get(..known) != BEGINNING.as_bytes().get(..known) {
-            let what = "a file of something else".to_owned();
+            let what = "a file of another program".to_owned();
             return Err(AuditError::Foreign { path: path.to_owned(), what });
         }
         // The first line begins with `{"v":1,`, or with a part of it.
@@ -275,7 +275,7 @@ impl Log {
         if first {
             self.state.sync().map_err(|error| AuditError::io(&self.path, error))?;
         }
-        self.checkpoint("its head cannot be stored", self.checkpoints.keep(&head))?;
+        self.checkpoint("its head cannot be stored", self.checkpoints.store_head(&head))?;
         open.settled = head.seq;
         Ok(())
     }
@@ -293,8 +293,8 @@ impl Log {
         self.checkpoint("the last known grants cannot be looked up", self.checkpoints.grants())
     }
 
-    pub(super) fn keep_grants(&self, sha256: &str) -> Result<(), AuditError> {
-        self.checkpoint("the grants cannot be stored", self.checkpoints.keep_grants(sha256))
+    pub(super) fn store_grants(&self, sha256: &str) -> Result<(), AuditError> {
+        self.checkpoint("the grants cannot be stored", self.checkpoints.store_grants(sha256))
     }
 
     /// Appends all records that wait to the file that has the name of the log now.
@@ -383,7 +383,7 @@ impl Log {
         })
     }
 
-    /// Refuses a log that was cut or written anew since its head was stored.
+    /// Refuses a log that was cut or rewritten since its head was stored.
     fn check_heads(&self, file: &LogFile, known: Option<Head>) -> Result<(), AuditError> {
         let kept = self.checkpoint("its head cannot be looked up", self.checkpoints.head())?;
         let restarts =

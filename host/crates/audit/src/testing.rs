@@ -23,7 +23,7 @@ impl CheckpointStore for Memory {
         Ok(self.head.lock().unwrap().clone())
     }
 
-    fn keep(&self, head: &Head) -> Result<(), CheckpointError> {
+    fn store_head(&self, head: &Head) -> Result<(), CheckpointError> {
         let mut kept = self.head.lock().unwrap();
         if kept.as_ref().is_none_or(|kept| kept.seq < head.seq) {
             *kept = Some(head.clone());
@@ -47,7 +47,7 @@ impl CheckpointStore for Memory {
         Ok(self.grants.lock().unwrap().clone())
     }
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), CheckpointError> {
+    fn store_grants(&self, sha256: &str) -> Result<(), CheckpointError> {
         *self.grants.lock().unwrap() = Some(sha256.to_owned());
         Ok(())
     }

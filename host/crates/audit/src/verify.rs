@@ -302,7 +302,7 @@ impl LogVerifier {
             }
             self.begun = Some(Box::new(record.clone()));
         } else if record.seq != self.next {
-            let why = format!("record {} stands in its place", record.seq);
+            let why = format!("record {} is in its place instead", record.seq);
             return self.fail(line, &why);
         } else if record.prev != self.prev {
             return self.fail(line, "it does not follow the record before it");
@@ -354,8 +354,8 @@ impl LogVerifier {
         let why = match &manifest.head {
             None if manifest.sha256.is_empty() => Some("cannot be read"),
             None => Some("does not name it"),
-            Some(head) if *head != record.hash => Some("names another one"),
-            Some(_) => changed.then_some("is not what was written"),
+            Some(head) if *head != record.hash => Some("names another record"),
+            Some(_) => changed.then_some("was changed"),
         };
         self.runs.remove(run_id);
         let Some(why) = why else { return };
@@ -432,12 +432,12 @@ impl LogVerifier {
     fn gone(&self) -> Option<Bad> {
         let gone = |why: String| Some(Bad { seq: self.next, line: None, why });
         if let Some(store) = self.store.as_ref().filter(|store| store.seq >= self.next) {
-            return gone(format!("it is gone: the store has the head of record {}", store.seq));
+            return gone(format!("it is missing: the store has the head of record {}", store.seq));
         }
         // Records before a restart are searched in the archived logs.
         match self.runs.iter().find(|(_, manifest)| manifest.head.is_some()) {
             Some((run_id, _)) if self.begun.is_none() => {
-                gone(format!("it is gone: the manifest of {run_id} names a record after it"))
+                gone(format!("it is missing: the manifest of {run_id} names a record after it"))
             }
             _ => None,
         }
@@ -446,7 +446,7 @@ impl LogVerifier {
 
 /// Returns what the user can do about a manifest that disagrees with its record. A new log does not help.
 pub fn cure(run_id: &str) -> String {
-    format!("bring back its manifest.json as it was, or take runs/{run_id} out of ARTIFACT_DIR")
+    format!("restore its manifest.json as it was, or move runs/{run_id} out of ARTIFACT_DIR")
 }
 
 /// Maximum number of torn bytes between two records; a stopped writer leaves fewer.

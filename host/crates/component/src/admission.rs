@@ -70,16 +70,16 @@ pub enum AdmissionError {
     )]
     Newer { import: String, ours: String },
     #[error(
-        "it is built against {import}, and this program has {ours}, another generation; build it against the interfaces in `wit/`"
+        "it is built against {import}, and this program has {ours}, another major version; build it against the interfaces in `wit/`"
     )]
     OtherMajor { import: String, ours: String },
     #[error("it needs `{0}` but imports nothing for it; drop the need from its manifest")]
     NeedWithoutImport(String),
-    #[error("it needs `{0}`, which is no grant; the grants are {known}", known = grants())]
+    #[error("it needs `{0}`, which is not a grant; the grants are {known}", known = grants())]
     UnknownNeed(String),
     #[error("it needs `{0}`, which the administrator's policy.toml does not allow here")]
     Ceiling(String),
-    #[error("it is a scout and wants {0}: a scout can never change a file")]
+    #[error("it is a scout and requests {0}: a scout can never change a file")]
     ScoutThatEdits(String),
 }
 

@@ -170,7 +170,7 @@ where
 {
     let number = u64::deserialize(from)?;
     let too_much =
-        || D::Error::custom(format!("{number} is more than is ever given; write at most {MOST}"));
+        || D::Error::custom(format!("{number} is above the maximum; write at most {MOST}"));
     if number > MOST {
         return Err(too_much());
     }
@@ -331,10 +331,7 @@ mod tests {
                 for number in [1_u64 << 53, u64::MAX] {
                     grant[part][name] = number.into();
                     let refused = read(&grant.to_string()).unwrap_err();
-                    assert!(
-                        refused.contains("is more than is ever given"),
-                        "{part} {name}: {refused}"
-                    );
+                    assert!(refused.contains("is above the maximum"), "{part} {name}: {refused}");
                 }
                 numbers += 1;
             }

@@ -265,7 +265,7 @@ async fn run_to_end<F: Function>(
                 stop.running = None;
                 return result.unwrap_or_else(|_| {
                     Err(ComponentFailure::Host(format!(
-                        "a fault of its own while `{name}` ran; please report it"
+                        "an internal error while `{name}` ran; please report it"
                     )))
                 });
             }

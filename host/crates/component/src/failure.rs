@@ -20,7 +20,7 @@ pub enum ComponentFailure {
     Trap(String),
     #[error("the component went over its limit: {0}")]
     Limit(Limit),
-    #[error("the component was stopped after {} ms, the time it had", .0.as_millis())]
+    #[error("the component was stopped after {} ms, its time limit", .0.as_millis())]
     Deadline(Duration),
     #[error("the model did not finish an answer within {} ms, the time that one request has", .0.as_millis())]
     Request(Duration),
@@ -30,13 +30,13 @@ pub enum ComponentFailure {
     #[error("the component gave up: {0}")]
     Guest(GuestFailure),
     /// The component gave up after a request to the model had failed.
-    #[error("the model did not deliver: {0}")]
+    #[error("the model gave no usable answer: {0}")]
     Model(#[source] ModelError),
     /// A fault of this program or its machine, not of the component.
     #[error("the component host failed: {0}")]
     Host(String),
     /// The call did not begin, because it could not be recorded.
-    #[error("nothing is run without a record: {0}; {hint}", hint = .0.hint())]
+    #[error("nothing runs unless it can be recorded: {0}; {hint}", hint = .0.hint())]
     Unrecorded(#[source] AuditError),
 }
 
@@ -70,7 +70,7 @@ impl ComponentFailure {
 pub enum GuestFailure {
     #[error("out of scope: {0}")]
     OutOfScope(String),
-    #[error("the model did not deliver: {0}")]
+    #[error("the model gave no usable answer: {0}")]
     Model(String),
     #[error("no such tool")]
     UnknownTool,
@@ -91,7 +91,7 @@ pub enum Limit {
     Instances,
     #[error("handles")]
     Handles,
-    #[error("bytes handed to the host in one call")]
+    #[error("bytes passed to the host in one call")]
     HostCall,
     #[error("bytes of the result")]
     Result,
@@ -147,7 +147,7 @@ pub(super) fn classify(
         _ => root,
     };
     if let Some(printed) = last_output(stderr) {
-        message = format!("{message}; it said: {printed}");
+        message = format!("{message}; it printed: {printed}");
     }
     ComponentFailure::Trap(one_line(&message, MAX_LINE))
 }
@@ -197,7 +197,7 @@ mod tests {
         let ComponentFailure::Trap(message) = classify(&error, None, stderr) else { panic!() };
         assert_eq!(
             message,
-            "wasm `unreachable` instruction executed; it said: panicked at src/lib.rs:1:2: no way"
+            "wasm `unreachable` instruction executed; it printed: panicked at src/lib.rs:1:2: no way"
         );
     }
 

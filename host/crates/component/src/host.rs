@@ -57,13 +57,13 @@ pub enum LoadError {
     Manifest(ManifestError),
     #[error("`{name}` is refused: {why}")]
     Refused { name: String, why: AdmissionError },
-    #[error("`{name}` says that it is a {} but does not export {}", kind.word(), kind.export())]
+    #[error("the manifest of `{name}` declares a {}, but it does not export {}", kind.word(), kind.export())]
     WrongKind { name: String, kind: Kind },
-    #[error("`{name}` is a {}, and a {} is wanted here", kind.word(), wanted.word())]
+    #[error("`{name}` is a {}, and a {} is required here", kind.word(), wanted.word())]
     OtherKind { name: String, kind: Kind, wanted: Kind },
     #[error("`{name}` cannot be compiled or linked: {why}")]
     Engine { name: String, why: String },
-    #[error("`{name}` is not loaded without a record: {why}; {hint}", hint = why.hint())]
+    #[error("`{name}` is not loaded, because that cannot be recorded: {why}; {hint}", hint = why.hint())]
     Unrecorded { name: String, why: AuditError },
 }
 

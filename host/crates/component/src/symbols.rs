@@ -296,7 +296,7 @@ impl Work<'_> {
             }
         }
         if let Some(index) = &self.index {
-            index.keep(&fresh.iter().map(|(key, outline)| (*key, outline)).collect::<Vec<_>>());
+            index.store(&fresh.iter().map(|(key, outline)| (*key, outline)).collect::<Vec<_>>());
         }
         answers
     }

@@ -76,7 +76,7 @@ fn is_component_name(text: &str) -> Result<(), String> {
         return Ok(());
     }
     Err(format!(
-        "`{}` is no name: at most 40 of a-z, 0-9 and `-`, a letter first",
+        "`{}` is not a name: at most 40 of a-z, 0-9 and `-`, a letter first",
         text.escape_debug()
     ))
 }

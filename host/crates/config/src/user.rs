@@ -512,7 +512,7 @@ mod tests {
         refused("is larger than");
         fs::remove_file(&file).unwrap();
         fs::create_dir(&file).unwrap();
-        refused("is no regular file");
+        refused("is not a regular file");
         fs::remove_dir(&file).unwrap();
         fs::write(dir.join("real"), "").unwrap();
         symlink("real", &file).unwrap();
@@ -521,7 +521,7 @@ mod tests {
         let private = rustix::fs::Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, private, 0)
             .unwrap();
-        refused("is no regular file");
+        refused("is not a regular file");
         fs::remove_file(&file).unwrap();
         fs::write(&file, "").unwrap();
         mode(0o600);

@@ -93,6 +93,11 @@ impl Process {
         pidfd_send_signal(process, signal)
     }
 
+    /// Sends a signal to the process if it still has the recorded start time.
+    ///
+    /// # Errors
+    ///
+    /// Fails when the process has ended or the signal is not permitted.
     #[cfg(not(target_os = "linux"))]
     pub fn send_signal(&self, signal: Signal) -> Result<(), Errno> {
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or(Errno::SRCH)?;
@@ -117,6 +122,10 @@ fn pid_namespace() -> String {
 
 /// Returns a process that runs or is stopped. A zombie, or a process that is about to become one, does not count: none of
 /// its code runs any more, and its locks may be free already.
+///
+/// # Errors
+///
+/// The system does not answer, for example because of too many open files or because it hides the process.
 #[cfg(target_os = "linux")]
 pub fn look_up(pid: u32) -> LookupResult {
     let stat = match std::fs::read(format!("/proc/{pid}/stat")) {
@@ -181,6 +190,10 @@ fn pid_namespace() -> String {
 
 /// Looks a process up with `ps`, which every Unix has. It prints nothing for a process that does not exist; the state `E`
 /// is an exiting process.
+///
+/// # Errors
+///
+/// `ps` cannot be started or its output cannot be parsed.
 #[cfg(not(target_os = "linux"))]
 pub fn look_up(pid: u32) -> LookupResult {
     let mut ps = std::process::Command::new("/bin/ps");

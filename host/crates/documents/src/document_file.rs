@@ -212,8 +212,8 @@ fn parse(bytes: &[u8]) -> Result<Snapshot, Refused> {
 fn unopened(errno: Errno) -> Refused {
     match errno {
         Errno::NOENT => Refused::NotFound,
-        Errno::LOOP | Errno::MLINK => Refused::NotAFile("a link that leads nowhere"),
-        Errno::NOTDIR => Refused::NotAFile("a part of the path is no directory"),
+        Errno::LOOP | Errno::MLINK => Refused::NotAFile("a broken link"),
+        Errno::NOTDIR => Refused::NotAFile("a part of the path is not a directory"),
         Errno::NXIO | Errno::ISDIR => Refused::NotAFile("not a regular file"),
         errno => Refused::failed("the document cannot be opened")(errno),
     }

@@ -7,6 +7,20 @@
 //!
 //! - [`show`], [`edit_line`] and [`full_rewrite`] read and change a document.
 //! - [`finish`] stores a finished document in [`Publishing`], which lists them.
+//!
+//! ```
+//! use act_documents::{Refused, edit_line, show};
+//! # let directory = tempfile::tempdir().unwrap();
+//! let file = directory.path().join("doc.json");
+//! let text = r#"{"doc_id": "d", "version": 3, "meta": {}, "lines": {"0": "one", "1": "two"}}"#;
+//! std::fs::write(&file, text).unwrap();
+//!
+//! assert_eq!(edit_line(&file, 3, 1, "zwei").unwrap().version(), 4);
+//! assert_eq!(show(&file).unwrap().lines(), ["one", "zwei"]);
+//! // A second edit of version 3 is refused, because the document is at version 4 now.
+//! let refused: Refused = edit_line(&file, 3, 0, "eins").unwrap_err();
+//! assert_eq!(refused.reason(), "version_mismatch");
+//! ```
 
 mod document_file;
 mod publishing;
@@ -97,7 +111,7 @@ fn edit(
 pub enum Refused {
     #[error("refused: {}", .0.reason())]
     Protocol(Refusal),
-    #[error("the file is no document: {}", .0.0)]
+    #[error("the file is not a document: {}", .0.0)]
     BadDocument(BadDocument),
     #[error("no such file; name a document with --file")]
     NotFound,
@@ -107,7 +121,7 @@ pub enum Refused {
     TooLarge,
     #[error("the file may not be written; change its permissions first")]
     ReadOnly,
-    #[error("somebody else keeps the file locked or keeps changing it; try again")]
+    #[error("another process keeps the file locked or keeps changing it; try again")]
     Busy,
     #[error("{what}: {source}")]
     Failed { what: String, source: std::io::Error },

@@ -58,6 +58,9 @@ impl Root {
 
     /// Opens `path` in one call. Returns `None` when the kernel cannot, or when a link is on the way: the caller then
     /// opens one component after the other.
+    ///
+    /// # Errors
+    /// Any other error of the system, such as `NOENT` for a missing name.
     pub fn open_at_once(&self, path: &[u8], flags: OFlags) -> Option<Result<OwnedFd, Errno>> {
         #[cfg(target_os = "linux")]
         if self.openat2 {

@@ -41,10 +41,10 @@ impl Owner {
         let caller = rustix::process::geteuid().as_raw();
         let mode = stat.st_mode & 0o777;
         let (uid, others, want) = match self {
-            Self::Caller => (caller, 0o077, "0600 and yours"),
-            Self::Root => (0, 0o022, "root's and writable by root alone"),
+            Self::Caller => (caller, 0o077, "0600 and owned by you"),
+            Self::Root => (0, 0o022, "owned by root and writable by root only"),
             #[cfg(debug_assertions)]
-            Self::CallerAsRoot => (caller, 0o022, "writable by its owner alone"),
+            Self::CallerAsRoot => (caller, 0o022, "writable by its owner only"),
         };
         let fits = stat.st_uid == uid && mode & others == 0;
         (!fits).then(|| format!("has mode {mode:04o} and owner {}, it must be {want}", stat.st_uid))
@@ -67,12 +67,12 @@ pub fn open_directory(
         Ok(dir) => dir,
         // The target may be on a disk that is not mounted now, so a dangling link is not an absent directory.
         Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
-            return Err("lies behind a link that leads nowhere".to_owned());
+            return Err("is behind a broken link".to_owned());
         }
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(format!("cannot be opened: {error}")),
     };
-    let stat = rustix::fs::fstat(&dir).map_err(|errno| format!("cannot be looked at: {errno}"))?;
+    let stat = rustix::fs::fstat(&dir).map_err(|errno| format!("cannot be inspected: {errno}"))?;
     let caller = rustix::process::geteuid().as_raw();
     let is_ours = stat.st_uid == 0 || (owner != Owner::Root && stat.st_uid == caller);
     if !is_ours || stat.st_mode & 0o022 != 0 {
@@ -88,7 +88,7 @@ pub fn open_directory(
 fn check_parents(dir: &Dir, repo: Option<&Path>) -> Result<(), String> {
     let repo = repo.map(std::fs::metadata).transpose().map_err(|error| error.to_string())?;
     let unreadable =
-        |error: io::Error| format!("lies in a directory that cannot be looked at: {error}");
+        |error: io::Error| format!("lies in a directory that cannot be inspected: {error}");
     let mut at = dir.try_clone().map_err(|error| error.to_string())?;
     for _ in 0..MAX_PARENTS {
         let stat = rustix::fs::fstat(&at).map_err(|errno| unreadable(errno.into()))?;
@@ -124,9 +124,9 @@ pub fn read_text(dir: &Dir, name: &str, max: u64, owner: Owner) -> Result<Option
         Err(Errno::LOOP) => return Err("is a symbolic link, not a file".to_owned()),
         Err(errno) => return Err(format!("cannot be opened: {errno}")),
     };
-    let stat = rustix::fs::fstat(&file).map_err(|errno| format!("cannot be looked at: {errno}"))?;
+    let stat = rustix::fs::fstat(&file).map_err(|errno| format!("cannot be inspected: {errno}"))?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
-        return Err("is no regular file".to_owned());
+        return Err("is not a regular file".to_owned());
     }
     if let Some(why) = owner.refuses(&stat) {
         return Err(why);
@@ -135,7 +135,7 @@ pub fn read_text(dir: &Dir, name: &str, max: u64, owner: Owner) -> Result<Option
         io::ErrorKind::FileTooLarge => format!("is larger than {max} bytes"),
         _ => format!("cannot be read: {error}"),
     })?;
-    String::from_utf8(bytes).map(Some).map_err(|_| "is no UTF-8 text".to_owned())
+    String::from_utf8(bytes).map(Some).map_err(|_| "is not UTF-8 text".to_owned())
 }
 
 #[cfg(test)]
@@ -199,7 +199,7 @@ mod tests {
             0,
         )
         .unwrap();
-        assert!(read(temp.path()).unwrap_err().contains("no regular file"));
+        assert!(read(temp.path()).unwrap_err().contains("not a regular file"));
     }
 
     // CAPABILITY-23, security line 41

@@ -118,7 +118,7 @@ impl Index {
     }
 
     /// Stores outlines. A failure is not reported, because the cache only saves time.
-    pub fn keep(&self, outlines: &[(Key, &Outline)]) {
+    pub fn store(&self, outlines: &[(Key, &Outline)]) {
         if outlines.is_empty() {
             return;
         }
@@ -248,7 +248,7 @@ mod tests {
         let dir = own();
         let (a, b) = ("fn a() {}\n", "fn b() {}\n");
         let key = |text: &str| Key::of(Language::Rust, "src/a.rs", text.as_bytes());
-        Index::new(dir.path()).keep(&[(key(a), &parsed(a))]);
+        Index::new(dir.path()).store(&[(key(a), &parsed(a))]);
         let found = Index::new(dir.path()).get(&[key(b), key(a)]);
         assert_eq!(found, [None, Some(parsed(a))]);
         assert_eq!(key(a), Key::of(Language::Rust, "other/a.rs", a.as_bytes()));
@@ -264,7 +264,7 @@ mod tests {
         let keys: Vec<_> = texts.iter().map(|text| key(text)).collect();
         let outlines: Vec<_> = texts.iter().map(|text| parsed(text)).collect();
         let index = Index::new(dir.path());
-        index.keep(&keys.iter().copied().zip(&outlines).collect::<Vec<_>>());
+        index.store(&keys.iter().copied().zip(&outlines).collect::<Vec<_>>());
         drop(index);
         let connection = Connection::open(dir.path().join(FILE)).unwrap();
         // The test raises the number as if that many outlines had been stored since.
@@ -290,14 +290,14 @@ mod tests {
         let key = Key::of(Language::Rust, "a.rs", text.as_bytes());
         let index = Index::new(dir.path());
         assert_eq!(index.get(&[key]), [None]);
-        index.keep(&[(key, &parsed(text))]);
+        index.store(&[(key, &parsed(text))]);
         assert_eq!(index.get(&[key]), [Some(parsed(text))]);
         let open = dir.path().join("open");
         std::fs::create_dir(&open).unwrap();
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o755)).unwrap();
         for unusable in [dir.path().join("missing"), open] {
             let none = Index::new(&unusable);
-            none.keep(&[(key, &parsed(text))]);
+            none.store(&[(key, &parsed(text))]);
             assert_eq!(none.get(&[key, key]), [None, None]);
         }
     }
@@ -307,7 +307,7 @@ mod tests {
         let dir = own();
         let text = "fn a() {}\n";
         let key = Key::of(Language::Rust, "a.rs", text.as_bytes());
-        Index::new(dir.path()).keep(&[(key, &parsed(text))]);
+        Index::new(dir.path()).store(&[(key, &parsed(text))]);
         let connection = Connection::open(dir.path().join(FILE)).unwrap();
         let all = NameFilter::new(&["a".to_owned()]).unwrap();
         let summary = Summary::of(parsed(text), &all);

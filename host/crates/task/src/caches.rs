@@ -65,5 +65,5 @@ fn open() -> Result<std::sync::Arc<ArtifactDir>, Failure> {
 
 fn unreadable(error: std::io::Error) -> Failure {
     Failure::refused("cache_unusable", format!("the cache cannot be read or changed: {error}"))
-        .hint("look at the owner and the modes of the artifact directory")
+        .hint("check owner and permissions of the artifact directory")
 }

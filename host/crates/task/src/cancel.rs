@@ -84,7 +84,10 @@ fn find(lookup: &Lookup, which: &CancelTarget) -> Result<TaskRecord, Failure> {
             let at = usize::try_from(*at).unwrap_or(usize::MAX);
             let found = in_state(TaskState::Queued).nth(at.saturating_sub(1));
             found.ok_or_else(|| {
-                none(format!("no task waits at place {at} in {}; {waiting} wait", root.display()))
+                none(format!(
+                    "no task waits at position {at} in {}; {waiting} wait",
+                    root.display()
+                ))
             })
         }
         _ => in_state(TaskState::Running)

@@ -1,4 +1,4 @@
-//! Components as the Editor sees them: a Scout and tools, behind the traits of the agent crate.
+//! Implements the Editor's traits for components: a Scout, and the tools.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ impl ComponentScout {
         Self { name: name.to_owned(), component, services, about: None, wall }
     }
 
-    /// Introduces the Scout to the Editor by what its author says about it. The two that every Editor knows need
-    /// no introduction.
+    /// Introduces the Scout to the Editor with the description of its author. The two Scouts that every Editor knows
+    /// need no introduction.
     #[must_use]
     pub fn introduced(mut self) -> Self {
         self.about = Some(self.component.manifest.about.clone());

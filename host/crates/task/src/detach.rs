@@ -56,7 +56,7 @@ pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
                 NotTaken::Cancelled => cancelled(),
                 NotTaken::Child(error) => Failure::refused(
                     "detach_failed",
-                    format!("no process of its own could be started: {error}"),
+                    format!("the background process could not be started: {error}"),
                 )
                 .hint("run it without --detach"),
             })
@@ -72,7 +72,7 @@ enum NotTaken {
 
 fn cancelled() -> Failure {
     let message =
-        "cancelled before a process of its own had the task; nothing waits and nothing runs";
+        "cancelled before the background process took over the task; the task was removed";
     Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", message) }
 }
 
@@ -123,7 +123,7 @@ async fn taken_over(
             let _ = child.wait();
             return Err(match cancel.is_cancelled() {
                 true => NotTaken::Cancelled,
-                false => NotTaken::Child("it does not begin".to_owned()),
+                false => NotTaken::Child("it did not start in time".to_owned()),
             });
         }
         tokio::time::sleep(POLL).await;
@@ -153,7 +153,7 @@ pub async fn take_over(args: TakeOver, sinks: Vec<Box<dyn Sink>>) -> Result<Exit
     let root = act_config::find_root(&args.repo)?.map_or(args.repo, |root| root.path);
     let artifacts = prepare::artifacts(&root)?;
     let context = prepare::open_context(&artifacts, &root)?;
-    let gone = || Failure::refused("task_gone", "the task is not there to be taken over");
+    let gone = || Failure::refused("task_gone", "the task does not wait to be taken over any more");
     let record = context.store.task(&args.task_id)?.ok_or_else(gone)?;
     if record.owner.pid != args.from {
         return Err(gone());

@@ -75,12 +75,12 @@ fn last_here(start: &Path) -> Result<String, Failure> {
 fn last_of(start: &Path, task_id: &str) -> Result<String, Failure> {
     let lookup = Lookup::open(start)?;
     let Some(task) = lookup.store.task(task_id)? else {
-        return Err(Failure::refused("task_unknown", format!("no task {task_id} is known"))
+        return Err(Failure::refused("task_unknown", format!("there is no task {task_id}"))
             .hint("`act history --all` lists the tasks of all repositories"));
     };
     task.run_ids.last().cloned().ok_or_else(|| {
         Failure::refused("run_unknown", format!("task {task_id} has verified nothing"))
-            .hint("`act history` says how it ended")
+            .hint("`act history` shows how it ended")
     })
 }
 

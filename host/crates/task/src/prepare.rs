@@ -63,7 +63,7 @@ pub(super) struct Ready {
     pub(super) host: ComponentHost,
     /// The components that the user approved for this repository.
     pub(super) members: Vec<Member>,
-    /// The most that the administrator's policy allows any component.
+    /// The upper limits of the administrator's policy for every component.
     pub(super) ceiling: Grant,
     /// The policy requires that the head of the audit log is sent to another machine before anything begins.
     pub(super) anchored: bool,
@@ -116,12 +116,12 @@ impl Ready {
     }
 }
 
-/// What is recorded in the audit log while permissions are checked.
+/// The records that are written to the audit log while permissions are checked.
 #[derive(Clone, Copy)]
 pub(super) enum AuditMode<'a> {
-    /// Nothing: the caller only wants to know.
+    /// None: the caller only asks whether the check passes.
     Nothing,
-    /// Refusals, and nothing else.
+    /// Refusals only.
     Refusals,
     /// Refusals, and grants that were changed by hand: the caller is about to use them.
     All(&'a Audit),
@@ -339,7 +339,7 @@ pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
     })
 }
 
-/// Returns the directories whose content act believes or runs later, so that no task may write there: grants and the
+/// Returns the directories whose content act trusts or runs later, so that no task may write there: grants and the
 /// anchor command, compiled components, artifacts.
 fn own_directories() -> Vec<PathBuf> {
     let compiled = act_component::cache_dir().and_then(|dir| dir.parent().map(Path::to_owned));
@@ -379,7 +379,7 @@ pub(super) fn state(artifacts: &ArtifactDir) -> Result<(act_fs::Dir, PathBuf), F
     let path = artifacts.path().join("state");
     let state = artifacts.state().map_err(|error| {
         Failure::refused("store_unusable", format!("{} cannot be used: {error}", path.display()))
-            .hint("make it a directory that you can write, or set AGENT_ARTIFACT_DIR")
+            .hint("make it writable for you, or set AGENT_ARTIFACT_DIR")
     })?;
     Ok((state, path))
 }
@@ -411,7 +411,7 @@ pub(super) fn proposal(
 }
 
 impl Ready {
-    /// Returns what the task may write.
+    /// Returns the rules for the writes of the task.
     ///
     /// # Errors
     ///
@@ -503,7 +503,7 @@ fn pinned(policy: &Policy, image: &str) -> Result<(), Failure> {
         return Ok(());
     }
     let message =
-        format!("image {image} is not pinned by digest, as the administrator's policy wants it");
+        format!("image {image} is not pinned by digest, which the administrator's policy requires");
     Err(Failure::refused("image_unpinned", message)
         .hint("write it as NAME@sha256:DIGEST in verification.container_image"))
 }
@@ -803,7 +803,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
     Ok(AssembledEditor { editor, writer, overlay })
 }
 
-/// The repository and the artifacts of a task, for its Editor.
+/// The access of an Editor to the repository and the artifacts of its task.
 struct TaskWorkplace {
     held: OpenRoot,
     /// Paths that a verification includes although git ignores them.

@@ -56,7 +56,7 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
     })
 }
 
-/// Refuses what cannot be applied to the repository as it is; nothing is written.
+/// Refuses a proposal that cannot be applied to the repository as it is. Nothing is written.
 pub(super) fn check(
     context: &TaskContext,
     writer: &RepoWriter,
@@ -64,7 +64,7 @@ pub(super) fn check(
 ) -> Result<(ProposalRecord, Proposal), Failure> {
     let record = find(context, Some(dry_run))?;
     let proposal = open(context, &record)?;
-    judge(&proposal.files, writer, record.state == ProposalState::Applying)?;
+    count_applied(&proposal.files, writer, record.state == ProposalState::Applying)?;
     Ok((record, proposal))
 }
 
@@ -83,7 +83,7 @@ pub(super) fn carry_out(
     let OwnedTask { context, task_id, .. } = owned_task;
     let dry_run = record.task_id.as_str();
     let begun = record.state == ProposalState::Applying;
-    let done = judge(&proposal.files, writer, begun)?;
+    let done = count_applied(&proposal.files, writer, begun)?;
     if begun {
         let all = proposal.files.len();
         let text = format!(
@@ -150,7 +150,11 @@ pub(super) fn warn_of_half_applied(ready: &Ready, context: &TaskContext, events:
 
 /// Checks that every file is as the dry run saw it, and returns the number of files that are as proposed already.
 /// Those exist only if an earlier `act apply` died while it wrote (`begun`).
-fn judge(files: &[ProposedFile], writer: &RepoWriter, begun: bool) -> Result<usize, Failure> {
+fn count_applied(
+    files: &[ProposedFile],
+    writer: &RepoWriter,
+    begun: bool,
+) -> Result<usize, Failure> {
     let mut done = 0;
     let mut stale = vec![];
     let states = writer.proposal_states(files).map_err(|error| refusal(&error))?;
@@ -175,7 +179,7 @@ fn stale_paths(paths: &[&str]) -> Failure {
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     let message = format!("the repository has changed since the dry run: {shown}{more}");
     Failure::refused("proposal_stale", message)
-        .hint("make the proposal again with `act run --dry-run`, or take these changes back")
+        .hint("make the proposal again with `act run --dry-run`, or undo these changes")
 }
 
 fn refusal(error: &EditError) -> Failure {
@@ -186,13 +190,13 @@ fn refusal(error: &EditError) -> Failure {
         }
         EditError::RollbackFailed { why, left } => {
             let (why, left) = (refusal(why).message, NotRolledBack::list(left));
-            let message = format!("{why}; everything else was taken back, but {left}");
+            let message = format!("{why}; everything else was undone, but {left}");
             Failure::refused("proposal_torn", message).hint(
-                "look at these files and put them right first; then make the proposal again with `act run --dry-run`",
+                "check and correct these files first; then make the proposal again with `act run --dry-run`",
             )
         }
         EditError::Failed { .. } => Failure::refused("proposal_refused", error.to_string())
-            .hint("everything was taken back; `act apply` makes it again when that can be written"),
+            .hint("everything was undone; `act apply` applies the proposal as soon as the file can be written"),
         error => Failure::refused("proposal_refused", error.to_string())
             .hint("nothing was changed; `act run --dry-run` makes a proposal by today's rules"),
     }
@@ -374,7 +378,7 @@ pub(super) fn find(
     if record.repo != context.repo {
         let message = format!("the proposal of {task_id} was made in another repository");
         return Err(Failure::refused("proposal_foreign", message)
-            .hint("go into that repository, or name it with --repo"));
+            .hint("change into that repository, or name it with --repo"));
     }
     match record.state {
         ProposalState::Open | ProposalState::Applying => Ok(record),
@@ -382,7 +386,7 @@ pub(super) fn find(
             let by = record.applied_by.as_deref().unwrap_or("another task");
             let message = format!("the proposal of {task_id} was applied by {by}");
             Err(Failure::refused("proposal_applied", message)
-                .hint("`act verify` looks at the tree as it is"))
+                .hint("`act verify` checks the tree as it is"))
         }
         ProposalState::Removed => Err(removed(task_id)),
     }
@@ -407,9 +411,9 @@ pub(super) fn open(context: &TaskContext, record: &ProposalRecord) -> Result<Pro
     };
     let read = context.artifacts.read_proposal(&record.task_id);
     let bytes = read.map_err(|error| altered(error.to_string()))?;
-    let bytes = bytes.ok_or_else(|| altered("its file is gone".to_owned()))?;
+    let bytes = bytes.ok_or_else(|| altered("its file is missing".to_owned()))?;
     if digest(&bytes) != record.sha256 {
-        return Err(altered("its file is not the one that was written".to_owned()));
+        return Err(altered("its file was changed".to_owned()));
     }
     parse(&bytes, record).map_err(altered)
 }
@@ -420,7 +424,7 @@ fn parse(bytes: &[u8], record: &ProposalRecord) -> Result<Proposal, String> {
         return Err(format!("it has version {}, this act knows {VERSION}", document.v));
     }
     if document.task_id != record.task_id || document.repo != record.repo {
-        return Err("it is of another task or repository".to_owned());
+        return Err("it belongs to another task or repository".to_owned());
     }
     let mut seen = std::collections::BTreeSet::new();
     let mut files = vec![];
@@ -428,7 +432,7 @@ fn parse(bytes: &[u8], record: &ProposalRecord) -> Result<Proposal, String> {
         let before = file.before.map(Content::before);
         let after = file.after.map(Content::after).transpose()?;
         if !is_repo_path(&file.path) || !seen.insert(file.path.clone()) || before == after {
-            return Err(format!("{:?} is no file to change, or is there twice", file.path));
+            return Err(format!("{:?} cannot be changed, or occurs twice", file.path));
         }
         files.push(ProposedFile { path: file.path, from: file.from, before, after });
     }
@@ -450,7 +454,7 @@ impl Content {
         let bytes = self.bytes.ok_or("the content of a file is missing")?;
         let bytes = bytes.bytes().ok_or("its bytes cannot be read")?;
         let blob = Blob::new(bytes, self.mode & 0o777);
-        if blob.sha256 == self.sha256 { Ok(blob) } else { Err("a digest does not fit".to_owned()) }
+        if blob.sha256 == self.sha256 { Ok(blob) } else { Err("a digest is wrong".to_owned()) }
     }
 }
 
@@ -473,11 +477,11 @@ impl StoredBytes {
     }
 }
 
-/// The patch of a dry run, as that showed it.
+/// The patch of a dry run, as the dry run printed it.
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Proposed {
-    /// The dry run.
+    /// Id of the dry run.
     pub task_id: String,
     #[serde(flatten)]
     pub patch: Patch,

@@ -270,7 +270,7 @@ pub(super) fn lock_failed(root: &Path, error: &io::Error) -> Failure {
         return RootMoved::Gone { path: root.to_owned(), why: error.to_string() }.into();
     }
     Failure::refused("lock_failed", format!("{} cannot be locked: {error}", root.display()))
-        .hint("a repository must lie on a file system with flock")
+        .hint("a repository must be on a file system that supports flock")
 }
 
 impl From<StoreError> for WaitError {

@@ -33,7 +33,7 @@ pub(super) async fn make_room(context: &TaskContext, cancel: &CancellationToken,
     match pruned.await.unwrap_or_else(|stopped| Err(io::Error::other(stopped))) {
         Ok(Pruned { left, runs }) => {
             if let Err(error) = recorded(&audit, &runs) {
-                events.warn(format!("which old runs were removed is not recorded: {error}"));
+                events.warn(format!("cannot record which old runs were removed: {error}"));
             }
             for (run, error) in left {
                 events.warn(format!("old run {run} cannot be removed: {error}"));

@@ -108,13 +108,13 @@ pub fn again(task_id: &str, args: RunArgs) -> Result<RunArgs, Failure> {
     let (context, root) = lookup.context()?;
     let unknown = |message: String| Failure::refused("task_unknown", message);
     let Some(record) = lookup.store.task(task_id)? else {
-        return Err(unknown(format!("no task {task_id} is known"))
+        return Err(unknown(format!("there is no task {task_id}"))
             .hint("`act history` lists the tasks of this repository"));
     };
     if record.repo != context.repo {
         let (there, here) = (&record.root, root.display());
         return Err(unknown(format!("task {task_id} belongs to {there}, not to {here}"))
-            .hint("go into that repository, or name it with --repo"));
+            .hint("change into that repository, or name it with --repo"));
     }
     if !record.state.is_final() {
         let state = record.state.as_str();

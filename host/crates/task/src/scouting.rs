@@ -344,9 +344,8 @@ impl LoadedScout {
                 return Ok(QuestionResult::Failed(Failure { exit: Exit::Stuck, ..spent }));
             }
             Err(QueryEnd::Failed(message)) => {
-                let failed = Failure::refused("scout_failed", message).hint(
-                    "`act doctor --model` looks at the model; `--verbose` shows every attempt",
-                );
+                let failed = Failure::refused("scout_failed", message)
+                    .hint("`act doctor --model` checks the model; `--verbose` shows every attempt");
                 return Ok(QuestionResult::Failed(Failure { exit: Exit::Infra, ..failed }));
             }
         };

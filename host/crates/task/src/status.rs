@@ -63,8 +63,11 @@ impl Lookup {
     /// The command was called outside of a repository (`no_repository`).
     pub(super) fn context(&self) -> Result<(TaskContext, &Path), Failure> {
         let Some(root) = &self.root else {
-            return Err(Failure::refused("no_repository", "no repository here or above")
-                .hint("go into one, or name it with --repo"));
+            return Err(Failure::refused(
+                "no_repository",
+                "there is no repository here or in a parent directory",
+            )
+            .hint("change into one, or name it with --repo"));
         };
         Ok((TaskContext::new(Arc::clone(&self.store), Arc::clone(&self.artifacts), root)?, root))
     }

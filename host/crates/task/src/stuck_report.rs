@@ -58,7 +58,7 @@ pub(super) fn find(
     root: &Path,
 ) -> Result<Option<FoundReport>, StoreError> {
     let Some((path, bytes)) = read(root) else { return Ok(None) };
-    Ok(Some(judge(path, bytes.as_deref(), store.stuck_report(repo)?)))
+    Ok(Some(attribute(path, bytes.as_deref(), store.stuck_report(repo)?)))
 }
 
 /// Returns the report that a new task starts with: one of ours that is unresolved.
@@ -79,7 +79,7 @@ fn read(root: &Path) -> Option<(String, Option<Vec<u8>>)> {
 }
 
 /// Decides from the newest record of the repository whether the file is ours (pure).
-fn judge(path: String, bytes: Option<&[u8]>, record: Option<StuckReportRecord>) -> FoundReport {
+fn attribute(path: String, bytes: Option<&[u8]>, record: Option<StuckReportRecord>) -> FoundReport {
     let digest = bytes.filter(|bytes| bytes.len() as u64 <= MAX_BYTES).map(digest);
     let text = bytes.map(|bytes| String::from_utf8_lossy(bytes).into_owned());
     match record.filter(|ours| Some(&ours.sha256) == digest.as_ref() && ours.path == path) {
@@ -142,9 +142,9 @@ pub fn report(start: &Path) -> Result<Report, Failure> {
         let none = Failure::refused("no_report", "there is no stuck report in this repository");
         let record = lookup.store.stuck_report(&context.repo)?;
         return Err(match record.filter(|record| record.resolved_at.is_none()) {
-            None => none.hint("`act history` says how the tasks here ended"),
+            None => none.hint("`act history` shows how the tasks here ended"),
             Some(record) => none.hint(format!(
-                "the file of {} is gone; `act report --resolve` lets go of its runs",
+                "the file of {} is missing; `act report --resolve` lets its runs be removed",
                 record.task_id
             )),
         });
@@ -177,10 +177,11 @@ pub fn resolve_report(start: &Path) -> Result<Resolved, Failure> {
     }
     let nothing = Failure::refused("no_report", "no unresolved stuck report in this repository");
     Err(match find(&lookup.store, &context.repo, root)? {
-        Some(FoundReport { note, .. }) if note.origin == Origin::Foreign => {
-            nothing.hint(format!("{} is foreign: it starts nothing and keeps nothing", note.path))
-        }
-        _ => nothing.hint("the next task here begins without one"),
+        Some(FoundReport { note, .. }) if note.origin == Origin::Foreign => nothing.hint(format!(
+            "act did not write {}, so no task starts with it and no runs are kept for it",
+            note.path
+        )),
+        _ => nothing.hint("the next task here starts without one"),
     })
 }
 
@@ -208,7 +209,7 @@ mod earlier_report_tests {
     // CONTEXT-11
     #[test]
     fn ours_is_what_the_store_has_a_record_of_byte_for_byte() {
-        let own = judge(PATH.into(), Some(TEXT.as_bytes()), record(|_| {}));
+        let own = attribute(PATH.into(), Some(TEXT.as_bytes()), record(|_| {}));
         assert_eq!(own.note.task_id.as_deref(), Some("t-abc123"));
         assert_eq!((own.note.origin, own.note.resolved), (Origin::Own, false));
         let earlier = unresolved(Some(own)).unwrap();
@@ -222,7 +223,7 @@ mod earlier_report_tests {
             (Some(TEXT.as_bytes()), other_path),
             (None, record(|_| {})),
         ] {
-            let found = judge(PATH.into(), bytes, record);
+            let found = attribute(PATH.into(), bytes, record);
             assert_eq!((found.note.origin, &found.note.task_id), (Origin::Foreign, &None));
             assert!(found.run_ids.is_empty());
             assert_eq!(unresolved(Some(found)), None, "starts nothing");
@@ -233,7 +234,7 @@ mod earlier_report_tests {
     #[test]
     fn a_resolved_report_starts_nothing() {
         let done = record(|record| record.resolved_at = Some("2026-11-22T10:00:00.000Z".into()));
-        let found = judge(PATH.into(), Some(TEXT.as_bytes()), done);
+        let found = attribute(PATH.into(), Some(TEXT.as_bytes()), done);
         assert!(found.note.origin == Origin::Own && found.note.resolved);
         assert_eq!(unresolved(Some(found)), None);
         assert_eq!(unresolved(None), None);
@@ -244,7 +245,10 @@ mod earlier_report_tests {
     fn a_file_beyond_all_bounds_is_foreign_even_with_a_digest_to_match() {
         let large = "x".repeat(MAX_BYTES as usize + 1);
         let record = record(|record| record.sha256 = digest(large.as_bytes()));
-        assert_eq!(judge(PATH.into(), Some(large.as_bytes()), record).note.origin, Origin::Foreign);
+        assert_eq!(
+            attribute(PATH.into(), Some(large.as_bytes()), record).note.origin,
+            Origin::Foreign
+        );
     }
 }
 

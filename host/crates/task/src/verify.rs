@@ -77,7 +77,7 @@ pub(super) async fn run_pipeline(
         Purpose::Verify(_) => half_applied(&context)?,
         Purpose::CheckClaim(_) => vec![],
     };
-    let mut response = judge(ready, surroundings, &mut purpose, &cancel).await?;
+    let mut response = run_and_report(ready, surroundings, &mut purpose, &cancel).await?;
     if let Some(response) = &mut response {
         response.warnings.extend(half);
     }
@@ -107,7 +107,7 @@ struct Surroundings<'a> {
     events: &'a Events,
 }
 
-async fn judge(
+async fn run_and_report(
     ready: VerificationParts,
     Surroundings { root, audit, events }: Surroundings<'_>,
     purpose: &mut Purpose<'_>,
@@ -157,7 +157,7 @@ fn lock(root: &Path) -> Result<RepoLock, Failure> {
             "task_running",
             "a task or a verification runs in this repository",
         )
-        .hint("wait for it to end; `act status` says what it is, `act cancel` ends a task")),
+        .hint("wait for it to end; `act status` shows it, `act cancel` ends a task")),
         Err(error) => Err(lock_failed(root, &error)),
     }
 }
@@ -184,7 +184,7 @@ pub(super) struct Claim {
 
 fn changed(code: &'static str, what: &str, was: Option<&str>, is: &str) -> Failure {
     let was = was.unwrap_or("unknown");
-    let message = format!("{what} is not the one of the claim: it was {was}, it is {is}");
+    let message = format!("{what} differs from the claim: it was {was} and is now {is}");
     Failure::refused(code, message)
 }
 
@@ -194,12 +194,14 @@ impl Claim {
         if evidence.steps.is_none() {
             let why = match evidence.run.manifest {
                 ManifestCheck::Gone => "the manifest is gone",
-                _ => "the log is older than their digest",
+                _ => "the log was written before their digest was recorded",
             };
             notes.push(Note::new("steps_unknown", format!("steps are not compared: {why}")));
         }
         if evidence.run.warnings.is_none() {
-            let why = "warnings are not compared: the log is older than their record".to_owned();
+            let why =
+                "warnings are not compared: the log was written before warnings were recorded"
+                    .to_owned();
             notes.push(Note::new("warnings_unknown", why));
         }
         Self { evidence, notes }
@@ -215,7 +217,7 @@ impl Claim {
         if run.pipeline_sha256.as_deref() != Some(config.sha256.as_str()) {
             let was = run.pipeline_sha256.as_deref();
             return Err(changed("claim_gate_changed", "agent.yaml", was, &config.sha256)
-                .hint("put back the agent.yaml of that run"));
+                .hint("restore the agent.yaml of that run"));
         }
         let (root, include) = (config.root.clone(), config.pipeline.include.clone());
         let reading = tokio::task::spawn_blocking(move || {
@@ -232,7 +234,7 @@ impl Claim {
         let base = run.repo.as_ref().and_then(|repo| repo.head.as_ref());
         let base = base.map_or_else(String::new, |commit| format!(", above commit {commit}"));
         Err(changed("claim_tree_changed", "the tree", run.tree_digest.as_deref(), &digest)
-            .hint(format!("bring back the files of that run{base}; ignored files do not count")))
+            .hint(format!("restore the files of that run{base}; ignored files do not count")))
     }
 
     /// Returns the image of the claim, whatever `name`, the image of the pipeline, means now. The outer option is
@@ -258,7 +260,7 @@ impl Claim {
                 let message =
                     format!("the image of the claim is gone: {id}, which was {name}: {why}");
                 return Err(Failure::refused("claim_image_gone", message).hint(format!(
-                    "bring it back with `docker load` or `docker pull`; `docker image inspect {id}` shows it then"
+                    "restore it with `docker load` or `docker pull`; `docker image inspect {id}` shows it then"
                 )));
             }
             Ok(None) => return Ok(Ok(None)),
@@ -267,11 +269,11 @@ impl Claim {
         let note = match named {
             NameNow::Same => None,
             NameNow::Other(now) => {
-                Some(format!("{name} is {now} by now; the claim's image was taken, {id}"))
+                Some(format!("{name} now means {now}; the image of the claim, {id}, was used"))
             }
-            NameNow::Missing => {
-                Some(format!("nothing is {name} any more; the claim's image was taken, {id}"))
-            }
+            NameNow::Missing => Some(format!(
+                "no image has the name {name} any more; the image of the claim, {id}, was used"
+            )),
         };
         self.notes.extend(note.map(|message| Note::new("image_name_moved", message)));
         Ok(Ok(Some(image)))

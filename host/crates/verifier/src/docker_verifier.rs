@@ -475,9 +475,9 @@ impl<'a> Run<'a> {
         let message = match self.cancel.run_until_cancelled(fetch).await {
             None | Some(Ok((0, false))) => return,
             Some(Ok((entries, cut))) => {
-                let more = if cut { ", and all beyond 4 GiB or 200,000 names" } else { "" };
+                let more = if cut { ", nor anything beyond 4 GiB or 200,000 names" } else { "" };
                 format!(
-                    "of what the steps wrote, {entries} names of no file, directory or link are not here{more}"
+                    "{entries} special files or unsafe names that the steps wrote were not copied{more}"
                 )
             }
             Some(Err(error)) => error.message,
@@ -492,7 +492,9 @@ impl<'a> Run<'a> {
             return;
         }
         if let Err(error) = self.reclaim().await {
-            let message = format!("root's files in the run's directory stay root's: {error}");
+            let message = format!(
+                "files that root owns in the run's directory could not be given to you: {error}"
+            );
             self.warn(WarningCode::CleanupFailed, message);
         }
         let (dir, cache) = (self.dir.clone(), self.cache.take());
@@ -682,7 +684,7 @@ pub(crate) fn unrecorded(error: AuditError) -> InfraError {
 /// Returns the error of a run whose repository was replaced by another directory.
 fn root_moved(moved: RootMoved) -> InfraError {
     let message =
-        format!("{moved}, so nothing is proved about the repository; {}", RootMoved::HINT);
+        format!("{moved}, so this run proves nothing about the repository; {}", RootMoved::HINT);
     InfraError::new(ErrorType::Unknown, message)
 }
 

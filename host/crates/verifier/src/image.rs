@@ -137,7 +137,7 @@ impl Engine {
             return Err(InfraError::new(
                 ErrorType::ImagePull,
                 format!(
-                    "{image:?} is no image name; correct verification.container_image in agent.yaml"
+                    "{image:?} is not an image name; correct verification.container_image in agent.yaml"
                 ),
             ));
         }
@@ -167,7 +167,7 @@ impl Engine {
         events: &Events,
     ) -> Result<FoundImage, InfraError> {
         let Some((references, by_digest)) = recorded.references() else {
-            return Ok(FoundImage::Unavailable("the log names no digest of an image".to_owned()));
+            return Ok(FoundImage::Unavailable("the log has no digest of the image".to_owned()));
         };
         for reference in references.iter().chain([&by_digest]) {
             if let Some(found) = self.inspect_image(reference).await?

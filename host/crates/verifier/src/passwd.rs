@@ -56,7 +56,7 @@ pub(crate) async fn passwd_of(
     if let Some(text) = &passwd {
         artifacts
             .remember_passwd(&image.id, text)
-            .map_err(|error| InfraError::from_io("keep what is known of the image", &error))?;
+            .map_err(|error| InfraError::from_io("store the image's /etc/passwd", &error))?;
     }
     Ok(passwd)
 }

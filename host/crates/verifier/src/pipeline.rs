@@ -32,7 +32,7 @@ impl VerificationConfig {
 
 /// Runs single steps. The container of a run is one implementation, the script of a test another.
 pub(crate) trait StepRunner: Send {
-    /// Runs a step, whose `number` counts from 1, and returns its record with its [verdict](judge). Returns `None` when
+    /// Runs a step, whose `number` counts from 1, and returns its record with its [verdict](verdict_of_step). Returns `None` when
     /// the run was cancelled.
     fn run<'a>(
         &'a mut self,
@@ -63,7 +63,7 @@ pub(crate) async fn run_steps(
 
 /// Returns the verdict of one step. `trouble` is what the machine failed with while the step ran. A warning about
 /// memory is appended to `warnings`.
-pub(crate) fn judge(
+pub(crate) fn verdict_of_step(
     pipeline: &Pipeline,
     command: &CommandExecuted,
     trouble: Option<InfraError>,
@@ -109,7 +109,7 @@ pub(crate) fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
         code: WarningCode::NetworkCutOff,
         step: None,
         message: format!(
-            "the administrator's policy.toml takes the network from every step, agent.yaml gives it to {}",
+            "the administrator's policy.toml turns the network off for every step, although agent.yaml turns it on for {}",
             steps.join(", ")
         ),
     })
@@ -163,7 +163,7 @@ mod tests {
                     network: "off".to_owned(),
                     source_writes: self.writes.clone(),
                 };
-                let verdict = judge(&self.pipeline, &command, None, &mut self.warnings);
+                let verdict = verdict_of_step(&self.pipeline, &command, None, &mut self.warnings);
                 Some((command, verdict))
             })
         }
@@ -216,7 +216,7 @@ mod tests {
         assert!(pipeline.steps.iter().all(|step| !step.network));
         let warning = cut_off_warning(&pipeline).unwrap();
         assert_eq!(warning.code, WarningCode::NetworkCutOff);
-        assert!(warning.message.ends_with("gives it to \"s1\""));
+        assert!(warning.message.ends_with("turns it on for \"s1\""));
     }
 
     // VERIFIER-25

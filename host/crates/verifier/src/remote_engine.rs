@@ -116,7 +116,7 @@ impl Engine {
     async fn probe(&self, run: &RunDir, image: &ResolvedImage) -> Result<bool, InfraError> {
         let file = run
             .lend_file("sight", b"seen")
-            .map_err(|error| InfraError::from_io("show the engine a file", &error))?;
+            .map_err(|error| InfraError::from_io("test the engine with a mounted file", &error))?;
         let name = format!("act-{}-sight", run.id());
         let guard = Guard::arm(self, &name, vec![]);
         let deadline = act_core::clock::now().timestamp();
@@ -243,7 +243,7 @@ fn require_sendable(git: &Path, most: u64) -> Result<(), InfraError> {
     Err(InfraError::new(
         ErrorType::ContainerCreation,
         format!(
-            "{} holds more than {} MiB, too much to send to an engine that does not see our files; run `git gc`, or \
+            "{} holds more than {} MiB, too much to send to an engine that cannot mount local directories; run `git gc`, or \
              use an engine of this machine",
             git.display(),
             most >> 20

@@ -6,7 +6,7 @@ use crate::docker_error::EngineError;
 use crate::docker_verifier::{DockerVerifier, blocking};
 use crate::no_tests::no_tests_ran;
 use crate::oom::Kills;
-use crate::pipeline::{KILLED, StepRunner, VerificationConfig, judge};
+use crate::pipeline::{KILLED, StepRunner, VerificationConfig, verdict_of_step};
 use crate::source_writes::Writes;
 use crate::workspace::{View, Workspace, relative_to_repo};
 use act_config::Step;
@@ -118,7 +118,7 @@ impl ContainerSteps<'_> {
             source_writes: writes.listed,
         };
         let pipeline = &self.verifier.config.pipeline;
-        let verdict = judge(pipeline, &command, ended.err(), self.warnings);
+        let verdict = verdict_of_step(pipeline, &command, ended.err(), self.warnings);
         (command, verdict)
     }
 
@@ -393,7 +393,7 @@ fn needs_writable_view(view: View, output: &str) -> Option<String> {
     let mkdir = |line: &str| line.contains("ENOENT") && line.contains("mkdir '/workspace");
     let found = SIGNS.iter().any(|sign| output.contains(sign)) || output.lines().any(mkdir);
     (view == View::Readonly && found).then(|| {
-        "a step wanted to write into the repository, which is read-only here; set verification.workspace \
+        "a step tried to write into the repository, which is read-only here; set verification.workspace \
          in agent.yaml to copy or overlay"
             .to_owned()
     })

@@ -197,7 +197,7 @@ impl Workspace {
             return Err(InfraError::new(
                 ErrorType::ContainerCreation,
                 format!(
-                    "the repository holds more sockets, FIFOs or names than can be kept from the steps (the first: \
+                    "the repository holds more sockets, FIFOs or names than can be hidden from the steps (the first: \
                      {}); remove them",
                     first.map_or_else(String::new, |path| path.display().to_string())
                 ),
@@ -233,7 +233,7 @@ fn unreadable(error: io::Error) -> InfraError {
 }
 
 pub(crate) fn git_failed(error: io::Error) -> InfraError {
-    InfraError::from_io("lend the repository's .git", &error)
+    InfraError::from_io("mount the repository's .git", &error)
 }
 
 /// Lists the files that the verification is about.
@@ -282,7 +282,7 @@ fn sources_on_other_file_system(set: &CopySet, special: &SpecialFiles) -> Option
     let holds = |mount: &&PathBuf| set.entries.iter().any(|entry| entry.path.starts_with(mount));
     let mount = special.mounts.iter().find(holds)?;
     Some(format!(
-        "{} is another file system mounted in the repository, and what is in it is not there in this view; use \
+        "{} is another file system mounted in the repository, and this view does not show its files; use \
          `workspace: copy`, or let git ignore it",
         mount.display()
     ))

@@ -49,7 +49,7 @@ pub struct OpenRoot {
 /// The path of a repository no longer leads to the directory that was opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RootMoved {
-    #[error("{0} is another directory by now")]
+    #[error("{0} is now another directory")]
     Replaced(PathBuf),
     #[error("{path} cannot be opened any more: {why}")]
     Gone { path: PathBuf, why: String },

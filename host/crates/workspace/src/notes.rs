@@ -54,7 +54,7 @@ pub enum NotesError {
     #[error("{name} became a link or a file while act used it as the directory of its notes")]
     NotADirectory { name: &'static str },
     #[error(
-        ".gitignore is a link, shared with another name or no regular file, and was left alone"
+        ".gitignore is a link, has a second name or is not a regular file, and was not changed"
     )]
     ForeignGitignore,
     #[error("{name} exists and is never overwritten")]
@@ -81,9 +81,7 @@ impl NotesError {
             Self::ForeignGitignore
             | Self::Exists { .. }
             | Self::Occupied { .. }
-            | Self::Failed { .. } => {
-                "look at its kind, its owner and its mode, and at the file system below it"
-            }
+            | Self::Failed { .. } => "check its kind, its owner, its mode and its file system",
         }
     }
 }
@@ -406,7 +404,7 @@ fn open_root(root: &Path) -> Result<OwnedFd, NotesError> {
 /// Refuses a path where a single name is expected.
 fn check_name(name: &str) -> Result<(), NotesError> {
     if matches!(name, "" | "." | "..") || name.contains(['/', '\0']) {
-        return Err(failed(name, "it is no plain name"));
+        return Err(failed(name, "it is not a plain name"));
     }
     Ok(())
 }

@@ -143,7 +143,7 @@ pub enum GlobError {
     TooMany,
     #[error("a glob of more than {MAX_GLOB_BYTES} bytes")]
     TooLong,
-    #[error("`{glob}` is no glob: {why}")]
+    #[error("`{glob}` is not a glob: {why}")]
     Malformed { glob: String, why: String },
 }
 

@@ -49,7 +49,7 @@ pub struct Chunk {
 pub enum ReadError {
     #[error(transparent)]
     View(#[from] ViewError),
-    #[error("{path} is no regular file")]
+    #[error("{path} is not a regular file")]
     NotAFile { path: String },
     /// Only for a reader from whose view binary files are excluded.
     #[error("{path} is binary")]

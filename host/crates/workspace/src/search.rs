@@ -68,7 +68,7 @@ pub struct Hits {
 pub enum SearchError {
     #[error(transparent)]
     Selection(#[from] SelectionError),
-    #[error("the pattern is no regular expression: {0}")]
+    #[error("the pattern is not a regular expression: {0}")]
     Pattern(String),
 }
 

@@ -643,7 +643,7 @@ impl Metadata {
 fn not_preserved(name: &CStr, errno: Errno) -> io::Error {
     let why = io::Error::from(errno);
     let name = name.to_string_lossy();
-    io::Error::new(why.kind(), format!("its list of access ({name}) cannot be kept: {why}"))
+    io::Error::new(why.kind(), format!("its access list ({name}) cannot be preserved: {why}"))
 }
 
 /// Gives the file the owner and group of `like` where the system allows it. Returns whether it has that group.

@@ -488,7 +488,7 @@ impl RepoView {
                 return found;
             }
             if let Some(opened) = self.root().open_at_once(name.as_bytes(), READ) {
-                return self.judge(opened.map_err(|errno| failed(errno, &name))?, name);
+                return self.check_handle(opened.map_err(|errno| failed(errno, &name))?, name);
             }
         }
         self.walk(asked, follow)
@@ -519,7 +519,7 @@ impl RepoView {
                         .map_err(|errno| failed(errno, &name))?;
                     match Kind::of(FileType::from_raw_mode(stat.st_mode)) {
                         Some(Kind::Link) if todo.is_empty() && follow == FollowLinks::No => {
-                            return self.judge(open_in(dir, &part, LINK, &name)?, name);
+                            return self.check_handle(open_in(dir, &part, LINK, &name)?, name);
                         }
                         Some(Kind::Link) => {
                             links += 1;
@@ -531,7 +531,7 @@ impl RepoView {
                             todo.extend(components(&target).rev().map(String::from));
                             continue;
                         }
-                        Some(_) => self.judge(open_in(dir, &part, READ, &name)?, name)?,
+                        Some(_) => self.check_handle(open_in(dir, &part, READ, &name)?, name)?,
                         None => return Err(not_permitted(&name, NOT_A_FILE)),
                     }
                 }
@@ -546,9 +546,9 @@ impl RepoView {
         }
         match above.pop() {
             Some((name, fd)) => {
-                self.resolve_in_overlay(&name).unwrap_or_else(|| self.judge(fd, name))
+                self.resolve_in_overlay(&name).unwrap_or_else(|| self.check_handle(fd, name))
             }
-            None => self.judge(open_in(self.root().as_fd(), ".", READ, "")?, String::new()),
+            None => self.check_handle(open_in(self.root().as_fd(), ".", READ, "")?, String::new()),
         }
     }
 
@@ -563,7 +563,7 @@ impl RepoView {
                 // The names of such a directory are listed from the overlay, never by this handle.
                 let root = self.root().as_fd().try_clone_to_owned();
                 root.map_err(|_| ViewError::Io(Errno::MFILE))
-                    .and_then(|root| self.judge(root, name.to_owned()))
+                    .and_then(|root| self.check_handle(root, name.to_owned()))
             }
         };
         Some(seen.map(|seen| {
@@ -582,7 +582,7 @@ impl RepoView {
     }
 
     /// Checks the open handle itself.
-    fn judge(&self, fd: OwnedFd, path: String) -> Result<OpenEntry, ViewError> {
+    fn check_handle(&self, fd: OwnedFd, path: String) -> Result<OpenEntry, ViewError> {
         let stat = rustix::fs::fstat(&fd).map_err(|errno| failed(errno, &path))?;
         let Some(kind) = Kind::of(FileType::from_raw_mode(stat.st_mode)) else {
             return Err(not_permitted(&path, NOT_A_FILE));

@@ -112,7 +112,7 @@ impl WriteRules {
     }
 
     /// Returns the rule that forbids writing `path`, if there is one.
-    pub fn judge(&self, path: &str) -> Option<WriteRule> {
+    pub fn forbidden_by(&self, path: &str) -> Option<WriteRule> {
         if is_protected(path, self.notes.unwrap_or("agent")) || self.is_trusted(path) {
             return Some(WriteRule::Protected);
         }
@@ -340,7 +340,7 @@ mod tests {
             "agent./x",
             "agent:x",
         ] {
-            assert_eq!(everything.judge(path), Some(WriteRule::Protected), "{path}");
+            assert_eq!(everything.forbidden_by(path), Some(WriteRule::Protected), "{path}");
         }
         for path in [
             ".gitignore",
@@ -354,7 +354,7 @@ mod tests {
             ".git.x",
             "sub/agent/x",
         ] {
-            assert_eq!(everything.judge(path), None, "{path}");
+            assert_eq!(everything.forbidden_by(path), None, "{path}");
         }
     }
 
@@ -363,13 +363,13 @@ mod tests {
     fn only_the_directory_of_the_notes_in_use_is_protected() {
         let temp = tempfile::tempdir().unwrap();
         let rules = || rules(&["**"], &[]).protecting(temp.path(), &[]);
-        assert_eq!(rules().judge("agent/x"), Some(WriteRule::Protected));
-        assert_eq!(rules().judge(".act/x"), None);
+        assert_eq!(rules().forbidden_by("agent/x"), Some(WriteRule::Protected));
+        assert_eq!(rules().forbidden_by(".act/x"), None);
         std::fs::create_dir(temp.path().join("agent")).unwrap();
         std::fs::write(temp.path().join("agent/main.py"), "x").unwrap();
-        assert_eq!(rules().judge("agent/x"), None);
+        assert_eq!(rules().forbidden_by("agent/x"), None);
         for path in [".act/x", ".ACT/x", ".act", ".act. /x", ".act::$DATA"] {
-            assert_eq!(rules().judge(path), Some(WriteRule::Protected), "{path}");
+            assert_eq!(rules().forbidden_by(path), Some(WriteRule::Protected), "{path}");
         }
     }
 
@@ -432,7 +432,7 @@ mod tests {
             "AGENTS.md.",
             "CLAUDE.md::$DATA",
         ] {
-            assert_eq!(nothing.judge(path), Some(WriteRule::Guarded), "{path}");
+            assert_eq!(nothing.forbidden_by(path), Some(WriteRule::Guarded), "{path}");
         }
         for path in [
             ".github/CODEOWNERS",
@@ -442,24 +442,24 @@ mod tests {
             "instructions/a.md",
             "rules",
         ] {
-            assert_eq!(nothing.judge(path), None, "{path}");
+            assert_eq!(nothing.forbidden_by(path), None, "{path}");
         }
         let one = rules(&[".vscode/settings.json"], &[]);
-        assert_eq!(one.judge(".vscode/settings.json"), None);
-        assert_eq!(one.judge(".vscode/tasks.json"), Some(WriteRule::Guarded));
+        assert_eq!(one.forbidden_by(".vscode/settings.json"), None);
+        assert_eq!(one.forbidden_by(".vscode/tasks.json"), Some(WriteRule::Guarded));
     }
 
     #[test]
     fn a_boundary_only_narrows() {
         let narrow = rules(&[".envrc"], &["src/"]);
-        assert_eq!(narrow.judge("src/a.rs"), None);
-        assert_eq!(narrow.judge("docs/a.md"), Some(WriteRule::Boundary));
-        assert_eq!(narrow.judge("src/old/a.rs"), Some(WriteRule::Boundary));
-        assert_eq!(rules(&["**"], &[]).judge("src/old/a.rs"), Some(WriteRule::Boundary));
-        assert_eq!(rules(&[], &[]).judge("docs/a.md"), None);
-        assert_eq!(narrow.judge(".envrc"), Some(WriteRule::Boundary));
-        assert_eq!(narrow.judge("src/.git/config"), Some(WriteRule::Protected));
-        assert_eq!(narrow.judge("src/.vscode/x"), Some(WriteRule::Guarded));
+        assert_eq!(narrow.forbidden_by("src/a.rs"), None);
+        assert_eq!(narrow.forbidden_by("docs/a.md"), Some(WriteRule::Boundary));
+        assert_eq!(narrow.forbidden_by("src/old/a.rs"), Some(WriteRule::Boundary));
+        assert_eq!(rules(&["**"], &[]).forbidden_by("src/old/a.rs"), Some(WriteRule::Boundary));
+        assert_eq!(rules(&[], &[]).forbidden_by("docs/a.md"), None);
+        assert_eq!(narrow.forbidden_by(".envrc"), Some(WriteRule::Boundary));
+        assert_eq!(narrow.forbidden_by("src/.git/config"), Some(WriteRule::Protected));
+        assert_eq!(narrow.forbidden_by("src/.vscode/x"), Some(WriteRule::Guarded));
     }
 
     // WORKSPACE-54, security line 52
@@ -476,30 +476,30 @@ mod tests {
             ".config/act/grants.toml",
             ".cache/act/components/x.cwasm",
         ] {
-            assert_eq!(rules.judge(path), Some(WriteRule::Protected), "{path}");
+            assert_eq!(rules.forbidden_by(path), Some(WriteRule::Protected), "{path}");
         }
         for path in [".config/actor/x", ".config/x", "act/anchor", ".cache/x"] {
-            assert_eq!(rules.judge(path), None, "{path}");
+            assert_eq!(rules.forbidden_by(path), None, "{path}");
         }
         let itself = self::rules(&["**"], &[]).protecting(&root, std::slice::from_ref(&root));
-        assert_eq!(itself.judge("anchor"), Some(WriteRule::Protected));
+        assert_eq!(itself.forbidden_by("anchor"), Some(WriteRule::Protected));
     }
 
     // WORKSPACE-37
     #[test]
     fn a_package_is_left_only_where_the_user_named_the_path() {
         let package = rules(&["/Cargo.lock"], &[]).scoped(Some("packages/core"));
-        assert_eq!(package.judge("packages/core/src/a.rs"), None);
-        assert_eq!(package.judge("Cargo.lock"), None);
+        assert_eq!(package.forbidden_by("packages/core/src/a.rs"), None);
+        assert_eq!(package.forbidden_by("Cargo.lock"), None);
         for path in ["packages/core2/a.rs", "packages/other/a.rs", "README.md", "packages"] {
-            assert_eq!(package.judge(path), Some(WriteRule::Boundary), "{path}");
+            assert_eq!(package.forbidden_by(path), Some(WriteRule::Boundary), "{path}");
         }
-        assert_eq!(package.judge("packages/core/.git/x"), Some(WriteRule::Protected));
-        assert_eq!(package.judge("packages/core/.envrc"), Some(WriteRule::Guarded));
+        assert_eq!(package.forbidden_by("packages/core/.git/x"), Some(WriteRule::Protected));
+        assert_eq!(package.forbidden_by("packages/core/.envrc"), Some(WriteRule::Guarded));
         let narrower =
             rules(&["/Cargo.lock"], &["packages/core/src"]).scoped(Some("packages/core"));
-        assert_eq!(narrower.judge("Cargo.lock"), Some(WriteRule::Boundary));
-        assert_eq!(narrower.judge("packages/core/b.rs"), Some(WriteRule::Boundary));
+        assert_eq!(narrower.forbidden_by("Cargo.lock"), Some(WriteRule::Boundary));
+        assert_eq!(narrower.forbidden_by("packages/core/b.rs"), Some(WriteRule::Boundary));
     }
 
     // WORKSPACE-19, WORKSPACE-20

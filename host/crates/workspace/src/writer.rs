@@ -170,9 +170,9 @@ impl NotRolledBack {
 impl std::fmt::Display for NotRolledBack {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let state = match self.state {
-            LeftState::Changed => "holds what was written there, changed by somebody else since",
-            LeftState::Written => "holds what was written there",
-            LeftState::Other => "is what somebody else has put there",
+            LeftState::Changed => "holds the bytes of this task, changed by another program since",
+            LeftState::Written => "holds the bytes of this task",
+            LeftState::Other => "is a file of another program",
             LeftState::Nothing => "is gone",
         };
         write!(f, "{} {state}", self.path)
@@ -198,7 +198,7 @@ pub enum EditError {
     )]
     Untested { path: String },
     #[error(
-        "{path} is no regular file, or a link or a file stands on the way to it; name the real path"
+        "{path} is not a regular file, or a link or a file is on the way to it; name the real path"
     )]
     NotAFile { path: String },
     #[error("{path:?}: {error}")]
@@ -207,7 +207,7 @@ pub enum EditError {
     Arguments(String),
     #[error("{path} would have more than {limit} bytes")]
     TooLarge { path: String, limit: u64 },
-    #[error("this task has written as much as it may: {0}")]
+    #[error("this task has reached its limit for writing: {0}")]
     Budget(&'static str),
     /// The task was cancelled.
     #[error("stopped")]
@@ -215,7 +215,7 @@ pub enum EditError {
     #[error("{path} cannot be written: {why}")]
     Failed { path: String, why: String },
     /// A change failed, and the changes before it could not all be rolled back.
-    #[error("{why}; could not be taken back: {}", NotRolledBack::list(left))]
+    #[error("{why}; could not be rolled back: {}", NotRolledBack::list(left))]
     RollbackFailed { why: Box<EditError>, left: Vec<NotRolledBack> },
 }
 
@@ -449,7 +449,7 @@ impl RepoWriter {
         let path = RepoPath::parse(text)
             .map_err(|error| EditError::Path { path: text.chars().take(200).collect(), error })?;
         let forbidden = |reason| Err(EditError::Forbidden { path: path.to_string(), reason });
-        if let Some(rule) = self.rules.judge(path.as_str()) {
+        if let Some(rule) = self.rules.forbidden_by(path.as_str()) {
             return forbidden(rule.reason());
         }
         if self.view.rule(path.as_str(), Kind::File).is_some() {

@@ -403,7 +403,7 @@ fn what_is_accepted_of_a_log_is_no_excuse_for_a_manifest_that_disagrees_with_the
     assert!(found.ok && found.runs_compared == 1, "{found:?}");
     let found = place.verify_with(runs(&"a".repeat(64)));
     assert!(!found.ok, "{found:?}");
-    assert!(found.bad.unwrap().why.contains("the manifest of run_a names another one"));
+    assert!(found.bad.unwrap().why.contains("the manifest of run_a names another record"));
 }
 
 #[test]

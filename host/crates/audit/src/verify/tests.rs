@@ -108,7 +108,7 @@ fn without_a_store_the_manifests_still_disagree() {
     assert!(found.ok && found.runs_compared == 1, "{found:?}");
     let other = place.verify_with(LogVerifier::new(None, runs_of(&head.hash, "bb"), None));
     let bad = other.bad.unwrap();
-    assert!(bad.seq == 3 && bad.why.contains("is not what was written"), "{bad:?}");
+    assert!(bad.seq == 3 && bad.why.contains("was changed"), "{bad:?}");
 
     let lines = place.lines();
     place.write_lines(&lines[..2]);

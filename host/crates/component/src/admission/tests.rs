@@ -21,7 +21,7 @@ fn needs(grants: &[&str]) -> Vec<Need> {
     grants.iter().map(need).collect()
 }
 
-fn judge(imports: &[String], needs: &[Need], grant: &Grant) -> Result<Grant, AdmissionError> {
+fn admit(imports: &[String], needs: &[Need], grant: &Grant) -> Result<Grant, AdmissionError> {
     judge_below(imports, needs, grant, &Grant::everything())
 }
 
@@ -39,7 +39,7 @@ fn judge_below(
 #[test]
 fn what_is_granted_but_not_declared_stays_shut() {
     let all = imports(&[READ, CHAT]);
-    let effective = judge(&all, &needs(&["llm"]), &Grant::builtin_scout()).unwrap();
+    let effective = admit(&all, &needs(&["llm"]), &Grant::builtin_scout()).unwrap();
     assert_eq!(effective.repo_read, None);
     assert!(effective.llm.is_some());
 }
@@ -57,9 +57,9 @@ fn an_undeclared_import_of_the_base_world_is_linked_closed() {
         "wasi:random/random@0.2.6",
         "agentcommand:progress/progress@1.0.0",
     ]);
-    assert_eq!(judge(&base, &[], &Grant::default()).unwrap(), Grant::default());
+    assert_eq!(admit(&base, &[], &Grant::default()).unwrap(), Grant::default());
     let all = Grant { limits: Default::default(), ..Grant::everything() };
-    assert_eq!(judge(&base, &[], &all).unwrap(), Grant::default());
+    assert_eq!(admit(&base, &[], &all).unwrap(), Grant::default());
 }
 
 // CAPABILITY-4, security lines 27 and 49
@@ -76,20 +76,20 @@ fn a_missing_grant_names_the_import_and_the_grant() {
         (PREOPENS, Some("repo.read"), "repo.read"),
     ] {
         let declared = needs(need.as_slice());
-        let refused = judge(&imports(&[import]), &declared, &Grant::default()).unwrap_err();
+        let refused = admit(&imports(&[import]), &declared, &Grant::default()).unwrap_err();
         let shown = refused.to_string();
         assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
         let missing = matches!(refused, AdmissionError::Missing(_));
         assert_eq!(missing, need.is_some(), "{refused:?}");
     }
-    assert!(judge(&imports(&[PREOPENS]), &needs(&["repo.read"]), &Grant::builtin_scout()).is_ok());
+    assert!(admit(&imports(&[PREOPENS]), &needs(&["repo.read"]), &Grant::builtin_scout()).is_ok());
     // No grant opens a socket, not even all of them.
-    assert!(judge(&imports(&[TCP]), &needs(&["sockets"]), &Grant::everything()).is_err());
+    assert!(admit(&imports(&[TCP]), &needs(&["sockets"]), &Grant::everything()).is_err());
 }
 
 #[test]
 fn a_need_that_nothing_imports_is_refused() {
-    let refused = judge(&[], &needs(&["llm"]), &Grant::builtin_scout());
+    let refused = admit(&[], &needs(&["llm"]), &Grant::builtin_scout());
     assert_eq!(refused, Err(AdmissionError::NeedWithoutImport("llm".to_owned())));
 }
 
@@ -97,12 +97,12 @@ fn a_need_that_nothing_imports_is_refused() {
 #[test]
 fn a_need_that_is_no_grant_and_an_import_that_is_no_interface_are_refused() {
     let grant = Grant::builtin_tool();
-    let refused = judge(&[], &needs(&["root"]), &grant);
+    let refused = admit(&[], &needs(&["root"]), &grant);
     assert_eq!(refused, Err(AdmissionError::UnknownNeed("root".to_owned())));
-    let refused = judge(&imports(&["evil:shell/run@1.0.0"]), &[], &grant);
+    let refused = admit(&imports(&["evil:shell/run@1.0.0"]), &[], &grant);
     assert_eq!(refused, Err(AdmissionError::UnknownImport("evil:shell/run@1.0.0".to_owned())));
     // No name is matched by its beginning.
-    let refused = judge(&imports(&["wasi:iota/x@0.2.0"]), &[], &grant);
+    let refused = admit(&imports(&["wasi:iota/x@0.2.0"]), &[], &grant);
     assert!(matches!(refused, Err(AdmissionError::UnknownImport(_))));
 }
 
@@ -128,7 +128,7 @@ fn what_is_withheld_is_closed_and_no_reason_not_to_load() {
     let (all, wanted) = (imports(&[READ, EDIT]), needs(&["repo.read", "repo.write"]));
     let mut granted = Grant::builtin_tool();
     granted.withheld.insert("repo.write".to_owned());
-    let effective = judge(&all, &wanted, &granted).unwrap();
+    let effective = admit(&all, &wanted, &granted).unwrap();
     assert!(!effective.repo_write && effective.links(Capability::RepoWrite));
     assert!(effective.repo_read.is_some());
 }

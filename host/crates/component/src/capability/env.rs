@@ -30,7 +30,7 @@ fn is_env_name(text: &str) -> Result<(), String> {
         || text.starts_with(|c: char| c.is_ascii_digit())
         || !text.chars().all(fits)
     {
-        return Err(format!("`{}` is no name of a variable", text.escape_debug()));
+        return Err(format!("`{}` is not the name of a variable", text.escape_debug()));
     }
     let upper = text.to_ascii_uppercase();
     if ["AGENT_", "ANTHROPIC_", "OPENAI_"].iter().any(|start| upper.starts_with(start)) {

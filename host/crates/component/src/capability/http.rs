@@ -40,12 +40,12 @@ value!(
 );
 
 fn is_origin(text: &str) -> Result<(), String> {
-    let refused = |why: &str| Err(format!("`{}` is no origin: {why}", text.escape_debug()));
+    let refused = |why: &str| Err(format!("`{}` is not an origin: {why}", text.escape_debug()));
     let Ok(url) = Url::parse(text) else {
         return refused("write `https://HOST` or `https://HOST:PORT`");
     };
     if !matches!(url.scheme(), "http" | "https") {
-        return refused("only http and https are spoken");
+        return refused("only http and https are supported");
     }
     if text.contains(['*', '%']) {
         return refused("it must name one host");
@@ -65,7 +65,7 @@ fn is_method(text: &str) -> Result<(), String> {
     if KNOWN.contains(&text) {
         return Ok(());
     }
-    Err(format!("`{}` is no method; there are {}", text.escape_debug(), KNOWN.join(", ")))
+    Err(format!("`{}` is not a method; the methods are {}", text.escape_debug(), KNOWN.join(", ")))
 }
 
 impl Element for Origin {}

@@ -45,7 +45,7 @@ fn is_repo_part(text: &str) -> Result<(), String> {
         || !text.split('/').all(plain)
     {
         return Err(format!(
-            "`{}` is no path in the repository; write it like `src/lib`",
+            "`{}` is not a path in the repository; write it like `src/lib`",
             text.escape_debug()
         ));
     }
@@ -420,7 +420,7 @@ impl Host for State {
 }
 
 fn spent() -> Refusal {
-    Refusal::Limit(refusal_text("repo.read.bytes", "no more may be read here"))
+    Refusal::Limit(refusal_text("repo.read.bytes", "the limit for reading is reached"))
 }
 
 fn selection(want: Selection) -> act_workspace::Selection {

@@ -310,7 +310,7 @@ mod tests {
             Ok(None)
         }
 
-        fn keep(&self, _: &Head) -> Result<(), CheckpointError> {
+        fn store_head(&self, _: &Head) -> Result<(), CheckpointError> {
             Ok(())
         }
 
@@ -326,7 +326,7 @@ mod tests {
             Ok(None)
         }
 
-        fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> {
+        fn store_grants(&self, _: &str) -> Result<(), CheckpointError> {
             Ok(())
         }
     }

@@ -63,10 +63,16 @@ impl Parameters {
         prop::collection::vec(deep, 0..4).prop_map(move |types| Self(named(types)))
     }
 
+    /// Returns the JSON Schema of the parameters.
     pub fn schema(&self) -> Value {
         parameters_schema(&self.0)
     }
 
+    /// Converts JSON arguments to values of these parameters.
+    ///
+    /// # Errors
+    ///
+    /// The message of the first value that does not fit.
     pub fn convert(&self, text: &str) -> Result<(), String> {
         arguments(&self.0, text).map(drop).map_err(|error| error.to_string())
     }

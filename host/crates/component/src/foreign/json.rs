@@ -147,7 +147,7 @@ type Converted<T = Val> = Result<T, ConversionError>;
 /// A [`ConversionError`] for the first value that does not fit.
 pub(super) fn arguments(params: &[(String, Type)], text: &str) -> Converted<Vec<Val>> {
     let text = if text.trim().is_empty() { "{}" } else { text };
-    let given = parse(text).map_err(|error| ConversionError::new(format!("no JSON: {error}")))?;
+    let given = parse(text).map_err(|error| ConversionError::new(format!("not JSON: {error}")))?;
     let mut left = MAX_VALUES;
     let fields = fields(params, &given, &mut left)?;
     Ok(fields.into_iter().map(|(_, value)| value).collect())
@@ -296,7 +296,7 @@ fn bytes(value: &Value, left: &mut usize) -> Converted {
             let text = text.as_str().ok_or_else(|| expected("a string", text).under("base64"))?;
             let decoded = STANDARD.decode(text);
             decoded.map_err(|error| {
-                ConversionError::new(format!("no base64: {error}")).under("base64")
+                ConversionError::new(format!("not base64: {error}")).under("base64")
             })?
         }
         _ => return Err(expected("a string, or an object with `base64`", value)),

@@ -239,7 +239,7 @@ pub(crate) fn read(
     }
     found.name_tools();
     if beyond > 0 {
-        let why = format!("there are {MAX_FUNCTIONS} before them");
+        let why = format!("only the first {MAX_FUNCTIONS} are read");
         found.left_out.push(LeftOut { function: format!("{beyond} functions"), why });
     }
     Ok(found)
@@ -270,7 +270,7 @@ fn function(
     id: ComponentFuncTypeId,
 ) -> Result<Function, String> {
     if interface.is_some_and(|interface| interface.starts_with("wasi:")) {
-        return Err("it is for a host of that interface to call, not a function of its own".into());
+        return Err("a host calls it through that interface, so it is not a tool".into());
     }
     if name.starts_with('[') {
         return Err("it belongs to a resource, which lives longer than one call".to_owned());
@@ -406,15 +406,15 @@ impl ExportedFunctions {
             function.tool = if is_only { short } else { function.long_name() };
             let mut schema = 0;
             let why = if tools.len() == MAX_TOOLS {
-                Some(format!("there are {MAX_TOOLS} before it"))
+                Some(format!("only the first {MAX_TOOLS} are offered"))
             } else if function.tool.len() > MAX_NAME {
                 Some(format!("its name has more than {MAX_NAME} bytes"))
             } else if tools.iter().any(|other| other.tool == function.tool) {
-                Some(format!("another one is called `{}` already", function.tool))
+                Some(format!("another tool is named `{}` already", function.tool))
             } else {
                 schema = parameters_schema(&function.params).to_string().len();
                 let over = bytes + schema > MAX_SCHEMAS;
-                over.then(|| "the schemas of all are too large together".to_owned())
+                over.then(|| "the schemas of all tools together are too large".to_owned())
             };
             match why {
                 None => {
@@ -497,7 +497,7 @@ pub(crate) async fn call(
     let mut results = vec![Val::Bool(false); usize::from(function.result.is_some())];
     callee.call_async(&mut *store, &params, &mut results).await?;
     let (mut answer, mut is_error) = answer(function.result.as_ref(), results.first())
-        .ok_or_else(|| wasmtime::format_err!("its answer is not of the type that it has"))?;
+        .ok_or_else(|| wasmtime::format_err!("its answer does not have the declared type"))?;
     // A failed call writes nothing: its scratch copy is dropped.
     if !is_error {
         is_error = !write_changes(&mut store.data_mut().call, &mut answer)?;
@@ -523,7 +523,7 @@ fn write_changes(context: &mut CallContext, answer: &mut String) -> Result<bool,
         Some(Err(error)) => {
             *answer = refused(error.word().unwrap_or("tool_failed"), &error.to_string());
         }
-        None => *answer = refused("tool_failed", "nothing can be written here"),
+        None => *answer = refused("tool_failed", "the component may not write here"),
     }
     Ok(false)
 }

@@ -121,7 +121,7 @@ fn a_misfit_says_where_and_what_was_expected() {
     let fits = r#"{"at":{"x":1,"tags":["name-1"]},"n":255.0}"#;
     assert_eq!(json::arguments(&params, fits).unwrap().len(), 2);
     for (text, said) in [
-        ("{", "no JSON"),
+        ("{", "not JSON"),
         ("[]", "expected an object, found an array"),
         ("", "`at` is missing"),
         (r#"{"at":{"x":1,"tags":[]}}"#, "`n` is missing"),

@@ -187,7 +187,7 @@ impl Approval {
     fn wrong(&self) -> Option<(String, String)> {
         let name = self.name.as_str();
         if is_reserved(name) {
-            return Some((name.to_owned(), format!("`{name}` is a name of our own")));
+            return Some((name.to_owned(), format!("`{name}` is a reserved name")));
         }
         if let Some(builtin) = &self.replaces {
             let builtin = builtin.as_str();
@@ -196,13 +196,13 @@ impl Approval {
                 return Some((builtin.to_owned(), why));
             }
             if (builtin == builtin::FILE_TOOLS.name) != (self.kind == Kind::Tool) {
-                let why = format!("a {} cannot take the place of `{builtin}`", self.kind.word());
+                let why = format!("a {} cannot replace `{builtin}`", self.kind.word());
                 return Some((builtin.to_owned(), why));
             }
         }
         let mut withheld = self.grants.withheld.iter().chain(&self.narrowed.withheld);
         if let Some(unknown) = withheld.find(|name| Capability::named(name).is_none()) {
-            return Some((unknown.clone(), format!("`{}` is no grant", unknown.escape_debug())));
+            return Some((unknown.clone(), format!("`{}` is not a grant", unknown.escape_debug())));
         }
         let mut times = std::iter::once(&self.approved_at).chain(&self.revoked_at);
         let wrong = times.find(|time| chrono::DateTime::parse_from_rfc3339(time).is_err())?;
@@ -349,13 +349,13 @@ pub enum ChangeError {
     Store(#[from] io::Error),
     #[error("no component `{0}` was approved")]
     Unknown(ComponentName),
-    #[error("`{0}` has that place already; `{1}` would be the second one there")]
+    #[error("`{0}` replaces that component already, so `{1}` cannot")]
     Rival(ComponentName, ComponentName),
     #[error("`{0}` was revoked already")]
     AlreadyRevoked(ComponentName),
-    #[error("`{0}` was changed by somebody else meanwhile")]
+    #[error("`{0}` was changed by another process meanwhile")]
     Overtaken(ComponentName),
-    #[error("nothing is decided without a record: {0}")]
+    #[error("the decision cannot be recorded: {0}")]
     Unrecorded(#[from] AuditError),
 }
 
@@ -509,12 +509,12 @@ impl From<ChangeError> for Failure {
                 .hint("make the artifact directory one that you can write"),
             ChangeError::Unknown(name) => {
                 Self::refused("component_unknown", format!("there is no component `{name}` here"))
-                    .hint("`act components` lists what there is")
+                    .hint("`act components` lists all components")
             }
             ChangeError::Rival(rival, _) => {
                 let revoke = components_command("revoke", rival.as_str());
                 Self::refused("component_conflict", message)
-                    .hint(format!("`{revoke}` frees the place"))
+                    .hint(format!("revoke the other one first: `{revoke}`"))
             }
             ChangeError::AlreadyRevoked(_) => {
                 Self::refused("nothing_to_revoke", message).hint("nothing of it is loaded any more")
@@ -581,10 +581,13 @@ mod tests {
             (entry("x", "[component.grants]\nenv = \"any\""), "grants.toml:7:"),
             (entry("x", "[component.grants.llm]\ncalls = -1\ntokens = 1"), "grants.toml:7:"),
             (entry("licences", ""), "missing field `grants`"),
-            (entry("scout-a", "[component.grants]"), "grants.toml:2:8: `scout-a` is a name of our"),
-            (entry("editor", "[component.grants]"), "is a name of our own"),
+            (
+                entry("scout-a", "[component.grants]"),
+                "grants.toml:2:8: `scout-a` is a reserved name",
+            ),
+            (entry("editor", "[component.grants]"), "is a reserved name"),
             (entry("x", "replaces = \"nobody\"\n[component.grants]"), "grants.toml:6:12: there is"),
-            (entry("x", "replaces = \"file-tools\"\n[component.grants]"), "a scout cannot take"),
+            (entry("x", "replaces = \"file-tools\"\n[component.grants]"), "a scout cannot replace"),
             (entry("x", "revoked_at = \"now\"\n[component.grants]"), "grants.toml:6:14: a time is"),
             ("x = ".to_owned(), "grants.toml:1:"),
             (format!("{0}{0}", entry("x", "[component.grants]")), "occurs twice"),
@@ -607,18 +610,18 @@ mod tests {
             (
                 "limits]\nhandles = 3\nmemory_bytes = 4294967297",
                 "9:1",
-                "`narrowed.limits.memory_bytes`: 4294967297 is more than is ever given; write at most 4294967296",
+                "`narrowed.limits.memory_bytes`: 4294967297 is above the maximum; write at most 4294967296",
             ),
             (
                 "limits]\nwall_ms = 3600001",
                 "8:1",
-                "`narrowed.limits.wall_ms`: 3600001 is more than is ever given; write at most 3600000",
+                "`narrowed.limits.wall_ms`: 3600001 is above the maximum; write at most 3600000",
             ),
-            ("llm]\ncalls = 10001\ntokens = 1", "8:1", "`narrowed.llm.calls`: 10001 is more"),
+            ("llm]\ncalls = 10001\ntokens = 1", "8:1", "`narrowed.llm.calls`: 10001 is above"),
             (
                 "\"repo.read\"]\nfile_bytes = 9007199254740992",
                 "8:1",
-                "`narrowed.repo.read.file_bytes`: 9007199254740992 is more",
+                "`narrowed.repo.read.file_bytes`: 9007199254740992 is above",
             ),
         ] {
             let refused = narrowed(&format!("[component.narrowed.{table}")).unwrap_err();
@@ -639,7 +642,7 @@ mod tests {
                 // One of them is above the maximum and fits into the type of the field.
                 let is_refused = [u64::from(u32::MAX), 9_007_199_254_740_992].map(|number| {
                     let table = format!("[component.narrowed.\"{part}\"]\n{field} = {number}");
-                    let says = format!("`narrowed.{part}.{field}`: {number} is more");
+                    let says = format!("`narrowed.{part}.{field}`: {number} is above");
                     narrowed(&table).is_err_and(|refused| refused.contains(&says))
                 });
                 assert!(is_refused.contains(&true), "{part}.{field}");

@@ -360,7 +360,7 @@ fn check_names(request: &ComponentRequest) -> Result<(), Refused> {
         _ if name.parse::<ComponentName>().is_err() => {
             "the name is not valid or too long".to_owned()
         }
-        _ if is_reserved(name) => "that is a name of our own".to_owned(),
+        _ if is_reserved(name) => "that is a reserved name".to_owned(),
         Some(replaced) if !builtin::ALL.iter().any(|one| one.name == replaced) => {
             format!("there is no built-in component `{replaced}` to replace")
         }
@@ -394,7 +394,7 @@ pub enum Refused {
     )]
     StoreDamaged { name: String, approved: String, why: String },
     #[error(
-        "component `{name}` is not the file that agent.yaml asks for: it says sha256 {asked}, {path} has {found}"
+        "component `{name}` is not the file that agent.yaml requests: requested is sha256 {asked}, {path} has {found}"
     )]
     OtherFile { name: String, path: String, asked: String, found: String },
     /// The user revoked the component, and the repository requests it again.
@@ -505,13 +505,13 @@ impl Refused {
                 format!("{} --here", to_approve("NAME", path, sha256, None))
             }
             Self::Changed { name, again: Some(again), .. } => format!(
-                "if that is no new version of your `{name}`, give it another name in agent.yaml; else this takes \
-                 the place of what you approved, wherever that holds: {}",
+                "if that is not a new version of your `{name}`, give it another name in agent.yaml; otherwise this \
+                 replaces the component that you approved, in every repository where the approval holds: {}",
                 again.hint()
             ),
             Self::Changed { name, .. } | Self::StoreDamaged { name, .. } => {
                 format!(
-                    "look at it, then approve the new bytes under the name `{name}`, or put the old ones back"
+                    "look at it, then approve the new bytes under the name `{name}`, or restore the old ones"
                 )
             }
             Self::RevokedHere { again, .. } => again.hint(),
@@ -519,7 +519,7 @@ impl Refused {
             Self::Revoked { name, path: Some(path), sha256 } => {
                 to_approve(name, path, sha256, None)
             }
-            Self::Revoked { .. } => "approve it again, or do not ask for it".to_owned(),
+            Self::Revoked { .. } => "approve it again, or remove the request".to_owned(),
             Self::Missing { name, sha256 } => {
                 let approve = approve_command("FILE", name, sha256);
                 format!("approve the file with these bytes again: {approve}")
@@ -529,10 +529,11 @@ impl Refused {
                 to_approve(name, path, sha256, asked.as_deref())
             }
             Self::OtherManifest { name, .. } => {
-                format!("`{}`, then approve it anew", components_command("revoke", name))
+                format!("`{}`, then approve it again", components_command("revoke", name))
             }
             Self::NoScout { .. } | Self::Elsewhere { .. } => {
-                "there are a and b; `act components` lists what else was approved".to_owned()
+                "the built-in Scouts are a and b; `act components` lists the approved ones"
+                    .to_owned()
             }
             Self::ReplacesBuiltin { builtin, .. } => {
                 let scout = builtin.strip_prefix("scout-").unwrap_or(builtin);
@@ -544,7 +545,7 @@ impl Refused {
             Self::NotAdmitted { .. } => {
                 "`act components inspect FILE` shows what it imports and needs".to_owned()
             }
-            Self::Unreadable { .. } => "look at the file and its mode".to_owned(),
+            Self::Unreadable { .. } => "check the file and its mode".to_owned(),
         }
     }
 }

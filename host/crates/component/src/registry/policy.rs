@@ -79,7 +79,7 @@ impl Policy {
         let (Some(directory), Some(name)) =
             (path.parent(), path.file_name().and_then(|n| n.to_str()))
         else {
-            return Err(untrusted("is no file name".to_owned()));
+            return Err(untrusted("is not a file name".to_owned()));
         };
         let Some(dir) = open_directory(directory, None, owner).map_err(untrusted)? else {
             return Ok(Self::default());
@@ -94,7 +94,7 @@ impl Policy {
         let written: PolicyFile = trusted::parse(text, path)?;
         if !written.ceiling.withheld.is_empty() {
             let at = text.find("withheld").unwrap_or_default();
-            let why = "unknown field `withheld`; name what nobody gets in `deny`";
+            let why = "unknown field `withheld`; list forbidden capabilities in `deny`";
             return Err(trusted::malformed(text, path, at, why));
         }
         let mut ceiling = Grant::everything();
@@ -102,7 +102,7 @@ impl Policy {
         for name in &written.deny {
             let Some(capability) = Capability::named(name) else {
                 let at = text.find(&format!("\"{name}\"")).unwrap_or_default();
-                let why = format!("`{}` is no grant", name.escape_debug());
+                let why = format!("`{}` is not a grant", name.escape_debug());
                 return Err(trusted::malformed(text, path, at, &why));
             };
             capability.close(&mut ceiling);
@@ -202,7 +202,7 @@ mod tests {
     fn a_policy_that_is_not_understood_is_refused_with_its_place() {
         for (text, says) in [
             ("allow = true", "policy.toml:1:1: unknown field `allow`"),
-            ("deny = [\n  \"shell\"]", "policy.toml:2:3: `shell` is no grant"),
+            ("deny = [\n  \"shell\"]", "policy.toml:2:3: `shell` is not a grant"),
             ("[verifier]\nnetwork = \"none\"", "policy.toml:2:11: unknown variant `none`"),
             ("[ceiling.llm]\ncall = 1", "policy.toml:2:1: unknown field `call`"),
             ("[ceiling]\nwithheld = [\"llm\"]", "policy.toml:2:1: unknown field `withheld`"),

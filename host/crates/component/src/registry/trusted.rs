@@ -36,7 +36,7 @@ impl FileError {
 
     pub fn hint(&self) -> &'static str {
         match self {
-            Self::Untrusted { .. } => "put owner, mode and place of the file right, or remove it",
+            Self::Untrusted { .. } => "correct owner, mode and location of the file, or remove it",
             Self::Malformed { .. } => "correct the file at this place",
             Self::Unwritable { .. } => "look at owner and mode of the directory",
             Self::NoHome => "set HOME to a directory that you can write",

@@ -23,7 +23,7 @@ pub fn holds<T: JsonSchema>(name: &str) {
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == generated,
-        "specs/schemas/{name}.json is not what the types say; write it with \
+        "specs/schemas/{name}.json differs from the types; write it with \
          `ACT_BLESS=1 cargo test --workspace --lib schema`"
     );
 }

@@ -83,10 +83,10 @@ impl ArtifactDir {
     /// Opens ARTIFACT_DIR like [`ArtifactDir::open`], for a command that works without a repository as well.
     ///
     /// # Errors
-    /// As for [`ArtifactDir::open`].
+    /// The errors of [`ArtifactDir::open`].
     pub fn open_for(path: &Path, repo: Option<&Path>) -> Result<Self, ArtifactDirError> {
         let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
-        let (existing, missing) = Self::judge(path, repo)?;
+        let (existing, missing) = Self::check_path(path, repo)?;
         let path = existing.join(missing);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
         let top = Dir::open(&path).map_err(unusable)?;
@@ -100,11 +100,11 @@ impl ArtifactDir {
     /// Judges the path like [`ArtifactDir::open_for`] without creating anything, and opens `state/` if it exists.
     ///
     /// # Errors
-    /// As for [`ArtifactDir::open`].
-    pub fn look(path: &Path, repo: Option<&Path>) -> Result<Option<Dir>, ArtifactDirError> {
+    /// The errors of [`ArtifactDir::open`].
+    pub fn inspect(path: &Path, repo: Option<&Path>) -> Result<Option<Dir>, ArtifactDirError> {
         let unusable =
             |source: io::Error| ArtifactDirError::Unusable { path: path.to_owned(), source };
-        let (existing, missing) = Self::judge(path, repo)?;
+        let (existing, missing) = Self::check_path(path, repo)?;
         rustix::fs::access(&existing, Access::WRITE_OK | Access::EXEC_OK)
             .map_err(|error| unusable(error.into()))?;
         if !missing.as_os_str().is_empty() {
@@ -118,7 +118,10 @@ impl ArtifactDir {
     }
 
     /// Judges a path, and returns the part of it that exists and the part that is missing.
-    fn judge(path: &Path, repo: Option<&Path>) -> Result<(PathBuf, PathBuf), ArtifactDirError> {
+    fn check_path(
+        path: &Path,
+        repo: Option<&Path>,
+    ) -> Result<(PathBuf, PathBuf), ArtifactDirError> {
         let refused = |what| ArtifactDirError::Refused { path: path.to_owned(), what };
         let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
         if !path.is_absolute() {
@@ -153,7 +156,7 @@ impl ArtifactDir {
     /// # Errors
     /// The directory cannot be created, or another process holds the lock on it for too long.
     pub fn create_run(&self, at: chrono::DateTime<chrono::Utc>) -> io::Result<RunDir> {
-        // 36^6 names a second: a second try is rare, a twentieth means something else is wrong.
+        // There are 36^6 names for each second: a second try is rare, and a twentieth means that something else is wrong.
         for _ in 0..20 {
             let id = RunId::generate(at);
             match rustix::fs::mkdirat(&self.runs, id.as_str(), Mode::RWXU) {

@@ -138,7 +138,7 @@ fn keep_downloads(directory: &Dir, path: &mut Vec<String>) -> io::Result<()> {
         let text = name.to_string_lossy().into_owned();
         path.push(text);
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
-        match keep(&parts) {
+        match retained(&parts) {
             Keep::All => {}
             Keep::Inside if kind == FileType::Directory => {
                 keep_downloads(&open_any(directory.as_fd(), &name)?.into(), path)?;
@@ -245,7 +245,7 @@ pub(super) enum Keep {
     Nothing,
 }
 
-pub(super) fn keep(path: &[&str]) -> Keep {
+pub(super) fn retained(path: &[&str]) -> Keep {
     let mut best = Keep::Nothing;
     for kept in KEPT {
         let mut parts = kept.split('/');
@@ -416,8 +416,8 @@ mod download_tests {
             "maven/org",
         ] {
             let parts: Vec<_> = path.split('/').collect();
-            assert_eq!(keep(&parts), Keep::All, "{path}");
-            assert_eq!(keep(&parts[..1]), Keep::Inside, "{path}");
+            assert_eq!(retained(&parts), Keep::All, "{path}");
+            assert_eq!(retained(&parts[..1]), Keep::Inside, "{path}");
         }
         for path in [
             "pip/wheels",
@@ -433,7 +433,7 @@ mod download_tests {
             "xdg",
             "anything",
         ] {
-            assert_eq!(keep(&path.split('/').collect::<Vec<_>>()), Keep::Nothing, "{path}");
+            assert_eq!(retained(&path.split('/').collect::<Vec<_>>()), Keep::Nothing, "{path}");
         }
     }
 

@@ -124,8 +124,8 @@ fn name(task_id: &str) -> String {
     format!("{task_id}.jsonl")
 }
 
-/// Takes the lock that shows that the task's process lives. It is shared, because one process hands it to another; only
-/// a process that looks whether the journal is held takes it exclusively, for a moment.
+/// Takes the lock that shows that the task's process lives. The lock is shared, because one process hands it to another;
+/// only a process that tests whether the journal is locked takes it exclusively, for a moment.
 fn locked(journal: File) -> io::Result<File> {
     match lock::wait(&journal, Kind::Shared, LONGEST_WAIT)? {
         true => Ok(journal),

@@ -86,7 +86,7 @@ impl RunDir {
     pub fn lend_file(&self, name: &str, bytes: &[u8]) -> io::Result<PathBuf> {
         let mut file = self.handle.private_subdirectory(LENT)?.create(name)?;
         file.write_all(bytes)?;
-        // A step may run under another user id, and has to read the file.
+        // A step may run under another user id and has to read the file.
         rustix::fs::fchmod(&file, Mode::from_raw_mode(0o444))?;
         Ok(self.path.join(LENT).join(name))
     }

@@ -23,7 +23,7 @@ impl CheckpointStore for Store {
         Ok(self.one("SELECT seq, hash, log_end FROM audit_head", [], read)?)
     }
 
-    fn keep(&self, head: &Head) -> Result<(), CheckpointError> {
+    fn store_head(&self, head: &Head) -> Result<(), CheckpointError> {
         // The log itself is synced by now, so its head only has to outlive the process.
         let stored = self.write(Synchronous::Normal, |db| {
             db.execute(
@@ -68,7 +68,7 @@ impl CheckpointStore for Store {
         Ok(self.one("SELECT sha256 FROM audit_grants", [], |row| row.get(0))?)
     }
 
-    fn keep_grants(&self, sha256: &str) -> Result<(), CheckpointError> {
+    fn store_grants(&self, sha256: &str) -> Result<(), CheckpointError> {
         self.change(
             "INSERT INTO audit_grants (id, sha256) VALUES (1, ?1) \
              ON CONFLICT (id) DO UPDATE SET sha256 = ?1",
@@ -101,38 +101,41 @@ mod tests {
     #[test]
     fn a_head_is_never_replaced_by_an_earlier_one() {
         let store = store();
-        let keeper: &dyn CheckpointStore = &*store;
-        assert_eq!(keeper.head().unwrap(), None);
+        let checkpoints: &dyn CheckpointStore = &*store;
+        assert_eq!(checkpoints.head().unwrap(), None);
         for seq in [3, 7, 5] {
-            keeper.keep(&head(seq)).unwrap();
+            checkpoints.store_head(&head(seq)).unwrap();
         }
-        assert_eq!(keeper.head().unwrap(), Some(head(7)));
+        assert_eq!(checkpoints.head().unwrap(), Some(head(7)));
     }
 
     // AUDIT-14
     #[test]
     fn a_new_beginning_is_remembered_for_good_and_forgets_the_grants() {
         let store = store();
-        let keeper: &dyn CheckpointStore = &*store;
-        keeper.keep(&head(7)).unwrap();
-        keeper.keep_grants("aa").unwrap();
-        keeper.restarted(&head(8), "line 8\n").unwrap();
-        assert_eq!((keeper.head().unwrap(), keeper.grants().unwrap()), (Some(head(8)), None));
-        keeper.restarted(&head(20), "line 20\n").unwrap();
+        let checkpoints: &dyn CheckpointStore = &*store;
+        checkpoints.store_head(&head(7)).unwrap();
+        checkpoints.store_grants("aa").unwrap();
+        checkpoints.restarted(&head(8), "line 8\n").unwrap();
+        assert_eq!(
+            (checkpoints.head().unwrap(), checkpoints.grants().unwrap()),
+            (Some(head(8)), None)
+        );
+        checkpoints.restarted(&head(20), "line 20\n").unwrap();
         let all = [8, 20].map(|seq| {
             let line = Some(format!("line {seq}\n"));
             (seq, Restart { hash: format!("hash {seq}"), line })
         });
-        assert_eq!(keeper.restarts().unwrap(), all.into());
+        assert_eq!(checkpoints.restarts().unwrap(), all.into());
     }
 
     #[test]
     fn grants_are_remembered_as_they_were_last_recorded() {
         let store = store();
-        let keeper: &dyn CheckpointStore = &*store;
-        assert_eq!(keeper.grants().unwrap(), None);
-        keeper.keep_grants("aa").unwrap();
-        keeper.keep_grants("bb").unwrap();
-        assert_eq!(keeper.grants().unwrap().as_deref(), Some("bb"));
+        let checkpoints: &dyn CheckpointStore = &*store;
+        assert_eq!(checkpoints.grants().unwrap(), None);
+        checkpoints.store_grants("aa").unwrap();
+        checkpoints.store_grants("bb").unwrap();
+        assert_eq!(checkpoints.grants().unwrap().as_deref(), Some("bb"));
     }
 }

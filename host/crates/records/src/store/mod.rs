@@ -151,9 +151,9 @@ pub enum StoreError {
     Foreign { path: PathBuf, what: String },
     #[error("{path} was written by a newer act (version {version}, known up to {known})")]
     Future { path: PathBuf, version: i64, known: i64 },
-    #[error("{path} is held by another process for too long")]
+    #[error("{path} is locked by another process for too long")]
     Busy { path: PathBuf },
-    #[error("{path} does not know task {task_id} any more")]
+    #[error("{path} has no task {task_id} any more")]
     Lost { path: PathBuf, task_id: String },
     #[error("{path} cannot be used: {reason}")]
     Unusable { path: PathBuf, reason: String },
@@ -211,7 +211,7 @@ impl StoreError {
     pub fn hint(&self) -> &'static str {
         match self {
             Self::Damaged { .. } | Self::Foreign { .. } => {
-                "it was left as found; keep a copy, then move it and the files beside it that begin \
+                "it was not changed; keep a copy, then move it and the files beside it that begin \
                  with its name away to start with an empty queue, or set AGENT_ARTIFACT_DIR"
             }
             Self::Future { .. } => "use that version of act, or set AGENT_ARTIFACT_DIR",

@@ -1,8 +1,8 @@
 //! Opens the database: creates it whole or not at all, and judges an existing one before anything is written to it.
 //!
 //! The file is first judged by handle, before SQLite sees it: [`exists`]. SQLite then checks every page, at every open:
-//! STORE-3 promises that a damaged database is refused also for a page that nobody reads today, and a page can break after
-//! a clean end of the last process.
+//! STORE-3 promises that a damaged database is refused even if the command does not read the damaged page, and a page can be
+//! damaged after a clean end of the last process.
 
 use std::fs::File;
 use std::io;
@@ -57,7 +57,7 @@ impl Store {
         }
         let failed = |error| StoreError::of(&path, error);
         let connection = connect(&path).map_err(failed)?;
-        judge(&connection, &path)?;
+        check_and_migrate(&connection, &path)?;
         checkpoint_on_close(&connection).map_err(failed)?;
         Ok(Self { connection: Mutex::new(connection), path })
     }
@@ -67,7 +67,7 @@ impl Store {
     /// # Errors
     ///
     /// The errors of [`Store::open`].
-    pub fn look(state: &Dir, path: &Path) -> Result<()> {
+    pub fn inspect(state: &Dir, path: &Path) -> Result<()> {
         let path = path.join(NAME);
         if !exists(state, &path)? {
             return Ok(());
@@ -101,7 +101,7 @@ fn checkpoint_on_close(connection: &Connection) -> rusqlite::Result<()> {
 }
 
 /// Checks the database, and migrates it when it has an older version.
-fn judge(connection: &Connection, path: &Path) -> Result<()> {
+fn check_and_migrate(connection: &Connection, path: &Path) -> Result<()> {
     if check(connection, path)? < VERSION {
         let migrated = connection
             .execute_batch("BEGIN IMMEDIATE")
@@ -212,7 +212,7 @@ fn exists(state: &Dir, path: &Path) -> Result<bool> {
             None | Some((FileType::RegularFile, 0)) => {}
             Some((FileType::RegularFile, _)) if beside == INDEX || found.is_some() => {}
             Some((FileType::RegularFile, _)) => {
-                let reason = format!("it is gone, and {beside} holds changes of it");
+                let reason = format!("it is missing, and {beside} holds changes of it");
                 return Err(StoreError::Damaged { path: path.to_owned(), reason });
             }
             Some((other, _)) => return Err(foreign(&format!("beside {}", word(other)))),
@@ -274,7 +274,7 @@ fn check_header(state: &Dir, path: &Path) -> Result<()> {
         return Err(damaged("it is not an SQLite database"));
     }
     if number(APPLICATION) != i64::from(APPLICATION_ID) {
-        let what = "the SQLite database of something else".to_owned();
+        let what = "the SQLite database of another program".to_owned();
         return Err(StoreError::Foreign { path: path.to_owned(), what });
     }
     match number(USER_VERSION) {
@@ -365,7 +365,7 @@ mod tests {
         // STORE-7
         let dir = tempfile::tempdir().unwrap();
         let connection = older(dir.path(), "");
-        judge(&connection, &dir.path().join(NAME)).unwrap();
+        check_and_migrate(&connection, &dir.path().join(NAME)).unwrap();
         assert!(is_ours(&connection).unwrap());
         let version = |connection: &Connection| -> i64 {
             connection.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap()
@@ -375,7 +375,7 @@ mod tests {
         // The table `runs` exists already, so the migration fails.
         let dir = tempfile::tempdir().unwrap();
         let connection = older(dir.path(), "CREATE TABLE runs (x)");
-        assert!(judge(&connection, &dir.path().join(NAME)).is_err());
+        assert!(check_and_migrate(&connection, &dir.path().join(NAME)).is_err());
         drop(connection);
         let connection = Connection::open(dir.path().join(NAME)).unwrap();
         assert_eq!(version(&connection), 0);

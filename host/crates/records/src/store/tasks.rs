@@ -100,26 +100,26 @@ pub struct UnfinishedTask {
 pub struct Task {
     pub task_id: String,
     pub state: TaskState,
-    /// Among the waiting tasks of its repository, from 1; null unless QUEUED.
+    /// Position among the waiting tasks of the repository, from 1; null unless QUEUED.
     pub position: Option<u32>,
     pub text: String,
-    /// What it is at, in the words of the milestones; null unless RUNNING.
+    /// The current milestone; null unless RUNNING.
     pub phase: Option<String>,
-    /// Verifications asked for so far; 0 before the first.
+    /// Number of verifications so far; 0 before the first.
     pub attempt: u32,
     pub max_attempts: u32,
     pub replans: u32,
-    /// Oldest first.
+    /// Ids of the runs of the task, oldest first.
     pub run_ids: Vec<String>,
-    /// ISO 8601 in UTC, to the millisecond, like the next two.
+    /// ISO 8601 in UTC, to the millisecond, like the next two fields.
     pub submitted_at: String,
     pub started_at: Option<String>,
     pub finished_at: Option<String>,
-    /// Of the process that ran it.
+    /// Exit code of the process that ran the task.
     pub exit_code: Option<u8>,
-    /// A stable word for every end but SUCCESS.
+    /// Why the task ended, as a stable word; null for SUCCESS.
     pub reason: Option<String>,
-    /// Null once it has ended.
+    /// Process that waits with the task or runs it; null once the task has ended.
     pub owner_pid: Option<u32>,
     /// `runs`, `stalled` (stopped by a signal), `dead` or `unknown`; null once the task has ended.
     pub owner: Option<&'static str>,

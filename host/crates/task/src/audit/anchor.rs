@@ -50,10 +50,12 @@ fn command(repo: Option<&Path>, events: &Events) -> Option<String> {
 fn report(audit: &Audit, anchored: &AnchorResult, events: &Events) {
     if anchored.outcome != SendOutcome::Yes {
         let what = anchored.outcome.word();
-        events.warn(format!("the head of the audit log was not sent off ({what}): see `anchor`"));
+        events.warn(format!(
+            "the head of the audit log could not be sent ({what}): check your `anchor` command"
+        ));
     }
     if let Err(error) = anchored.record(audit) {
-        events.warn(format!("that the audit log was anchored is not recorded: {error}"));
+        events.warn(format!("cannot record that the audit log was anchored: {error}"));
     }
 }
 
@@ -138,11 +140,11 @@ pub(crate) async fn first(
 pub(crate) fn is_set_up(repo: Option<&Path>) -> Result<String, Failure> {
     let why = match anchor_command(repo) {
         Ok(Some(command)) => return Ok(command),
-        Ok(None) => "there is no command that does so".to_owned(),
+        Ok(None) => "there is no command for it".to_owned(),
         Err(why) => why,
     };
     let message = format!(
-        "the administrator's policy wants the head of the audit log sent to another machine: {why}"
+        "the administrator's policy requires that the head of the audit log is sent to another machine: {why}"
     );
     Err(Failure::refused("anchor_required", message)
         .hint("write a shell command to ~/.config/act/anchor, with mode 0600 (AUDIT-22)"))
@@ -194,7 +196,7 @@ impl AnchorResult {
             return Ok(());
         }
         let message = format!(
-            "the head of the audit log could not be sent off ({}), as the administrator's policy wants it before \
+            "the head of the audit log could not be sent ({}), which the administrator's policy requires before \
              anything begins",
             self.outcome.word()
         );

@@ -98,18 +98,19 @@ pub fn audit_export(start: &Path, run_id: &str) -> Result<Statement, Failure> {
         // Without the steps it is unknown whether one of them had a warning.
         let message = match evidence.run.manifest {
             ManifestCheck::Gone => {
-                format!("the manifest of {run_id} is gone, and with it what its steps said")
+                format!("the manifest of {run_id} is missing, and with it the results of the steps")
             }
             _ => format!(
-                "the log is older than digests of steps, so nothing shows what those of {run_id} said"
+                "the log was written before digests of steps were recorded, so the results of the steps of {run_id} cannot be checked"
             ),
         };
         return Err(Failure::refused("evidence_incomplete", message)
-            .hint("runs are kept for a while only; `act verify` makes a new one"));
+            .hint("old runs are removed; `act verify` makes a new one"));
     };
     statement(&evidence, steps).ok_or_else(|| {
-        let message = format!("the log does not say which tree, gate and image {run_id} was about");
-        Failure::refused("no_verdict", message).hint("`act audit explain` shows what it says")
+        let message =
+            format!("the log lacks the digest of the tree, the pipeline or the image of {run_id}");
+        Failure::refused("no_verdict", message).hint("`act audit explain` shows what the log holds")
     })
 }
 

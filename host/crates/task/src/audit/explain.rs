@@ -120,8 +120,11 @@ pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure>
         of_run.len() < MOST_OF_RUN
     })?;
     let Some(mut found) = Explanation::of(run_id, &of_run) else {
-        return Err(Failure::refused("run_unknown", format!("no record tells of {run_id}"))
-            .hint("`act audit list` shows the last records; `act history` lists runs"));
+        return Err(Failure::refused(
+            "run_unknown",
+            format!("the audit log has no record of {run_id}"),
+        )
+        .hint("`act audit list` shows the last records; `act history` lists runs"));
     };
     let until = found.finished_seq.unwrap_or(u64::MAX);
     let mut components = BTreeMap::new();
@@ -134,7 +137,7 @@ pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure>
     found.manifest = match book.artifacts.read_manifest(&run) {
         Ok(Some(manifest)) => found.compare(&manifest),
         Ok(None) => ManifestCheck::Gone,
-        Err(_) => ManifestCheck::Differs(vec!["all of it, which cannot be read".to_owned()]),
+        Err(_) => ManifestCheck::Differs(vec!["all fields, because it cannot be read".to_owned()]),
     };
     Ok(found)
 }
@@ -213,19 +216,19 @@ impl Explanation {
         let edge = kept.map_or(0, |head| head.seq);
         let why = match store.run(&self.run_id)? {
             _ if edge < end => format!(
-                "its end, record {end}, stands behind record {edge}, the last edge that the store remembers"
+                "the record of its end, {end}, comes after record {edge}, the last one that the store knows"
             ),
-            None => "the store knows no such run".to_owned(),
+            None => "the store has no such run".to_owned(),
             Some(known) if known.status.as_deref() != Some(self.status().as_str()) => format!(
-                "of its end the log says {}, the store {}",
+                "it ended as {} in the log and as {} in the store",
                 self.status().as_str(),
                 known.status.as_deref().unwrap_or("nothing")
             ),
             Some(known) if known.task_id != self.task_id => {
-                "the store knows it of another task".to_owned()
+                "the store has it as a run of another task".to_owned()
             }
             Some(known) if known.end_hash.is_some() && known.end_hash != self.finished_hash => {
-                "the store remembers another record as its end".to_owned()
+                "the store has another record as its end".to_owned()
             }
             Some(_) => return Ok(None),
         };
@@ -305,7 +308,7 @@ impl Explanation {
         let whole = self.manifest_sha256.as_ref();
         if differ.is_empty() && whole.is_some_and(|whole| *whole != recorded.sha256) {
             // The log holds only one digest for the other fields.
-            differ.push("the rest of it".to_owned());
+            differ.push("other fields".to_owned());
         }
         if differ.is_empty() { ManifestCheck::Agrees } else { ManifestCheck::Differs(differ) }
     }
@@ -351,15 +354,15 @@ impl Evidence {
         let log = verify_but(start, Some(run_id), None)?;
         if let Some(bad) = log.bad {
             let message = format!(
-                "nothing is claimed from a log that was touched: record {}: {}",
+                "the log was changed, so it proves nothing: record {}: {}",
                 bad.seq, bad.why
             );
-            return Err(disputed(message).hint("`act audit verify` says what is wrong with it"));
+            return Err(disputed(message).hint("`act audit verify` shows what is wrong"));
         }
         if let Some(why) = &run.disputed {
-            let message = format!("what the log says of {run_id} is not what act wrote: {why}");
+            let message = format!("act did not write what the log holds about {run_id}: {why}");
             return Err(disputed(message).hint(
-                "run `act verify`, and take the run that it names; `act audit list` shows the log",
+                "run `act verify` and use the run that it prints; `act audit list` shows the log",
             ));
         }
         if let ManifestCheck::Differs(fields) = &run.manifest {
@@ -369,7 +372,7 @@ impl Evidence {
             let outcome = run.outcome.as_deref().unwrap_or("no end");
             let message = format!("{run_id} has no verdict: {outcome}");
             return Err(Failure::refused("no_verdict", message)
-                .hint("run `act verify`, and take the run that it names"));
+                .hint("run `act verify` and use the run that it prints"));
         };
         let mut evidence = Self { passed, run, steps: None, image: None };
         if evidence.run.manifest == ManifestCheck::Agrees {
@@ -383,7 +386,7 @@ impl Evidence {
         let id = RunId::parse(run_id)
             .map_err(|error| Failure::refused("run_id_invalid", error.to_string()))?;
         let Ok(manifest) = Logbook::open(start)?.artifacts.read_manifest(&id) else {
-            return Err(differs(run_id, &["all of it, which cannot be read".to_owned()]));
+            return Err(differs(run_id, &["all fields, because it cannot be read".to_owned()]));
         };
         // The run was removed in this moment.
         let Some(recorded) = manifest else {
@@ -416,8 +419,8 @@ fn disputed(message: String) -> Failure {
 
 fn differs(run_id: &str, fields: &[String]) -> Failure {
     let fields = fields.join(", ");
-    disputed(format!("log and manifest of {run_id} do not say the same: {fields}"))
-        .hint(format!("{}; `act audit explain` shows what the log says", cure(run_id)))
+    disputed(format!("log and manifest of {run_id} differ in: {fields}"))
+        .hint(format!("{}; `act audit explain` shows what the log holds", cure(run_id)))
 }
 
 #[cfg(test)]

@@ -150,7 +150,7 @@ pub fn audit_show(start: &Path, seq: u64) -> Result<Record, Failure> {
         let hint = match last {
             0 => "nothing was recorded yet".to_owned(),
             last => {
-                format!("the last one is {last}; `act audit verify` says whether any is missing")
+                format!("the last one is {last}; `act audit verify` checks whether any is missing")
             }
         };
         Failure::refused("record_unknown", format!("there is no record {seq}")).hint(hint)

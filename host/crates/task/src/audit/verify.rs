@@ -104,8 +104,8 @@ pub struct AuditRestarted {
 /// The log is in order (`audit_whole`), cannot be replaced, or the policy requires an anchor that fails.
 pub fn audit_restart(start: &Path, events: &Events) -> Result<AuditRestarted, Failure> {
     if audit_verify(start, None).is_ok_and(|found| found.bad.is_none()) {
-        return Err(Failure::refused("audit_whole", "the audit log is what was written")
-            .hint("there is nothing to begin anew"));
+        return Err(Failure::refused("audit_whole", "the audit log is in order")
+            .hint("there is no reason to start a new log"));
     }
     let root = act_config::find_root(start)?.map(|root| root.path);
     let lookup = Lookup::open(start)?;

@@ -115,7 +115,9 @@ fn problem(inspection: &Inspection) -> Option<String> {
     }
     if !inspection.is_what_it_says() {
         let kind = what(inspection.kind());
-        return Some(format!("it says that it is a {kind} and does not export what one exports"));
+        return Some(format!(
+            "its manifest declares a {kind}, but it does not export the interface of one"
+        ));
     }
     let grant = usual(inspection.needs(), Limits::default());
     let parties = Parties::new(inspection, &grant, &Grant::everything());
@@ -136,10 +138,9 @@ fn unusable_report(inspection: &Inspection) -> Option<String> {
 pub fn free_name(text: &str) -> Result<ComponentName, Failure> {
     let name = component_name(text)?;
     if is_reserved(name.as_str()) {
-        let message = format!("`{name}` is a name of our own");
-        return Err(Failure::refused("name_reserved", message).hint(
-            "choose another name; to take a built-in component's place approve with --replaces",
-        ));
+        let message = format!("`{name}` is a reserved name");
+        return Err(Failure::refused("name_reserved", message)
+            .hint("choose another name; use --replaces to replace a built-in component"));
     }
     Ok(name)
 }
@@ -156,12 +157,13 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     let manifest = &inspection.manifest;
     if let Some(why) = unusable_report(&inspection) {
         return Err(Failure::refused("component_refused", why)
-            .hint("a schema stands for itself: `$ref` leads nowhere, and patterns are short"));
+            .hint("the schema must be complete (no `$ref` to another document), and its patterns must be short"));
     }
     let replaces = args.replaces.as_deref().map(|builtin| replaced(builtin, manifest.kind));
     let replaces = replaces.transpose()?;
     if let Some(builtin) = replaces.as_ref().filter(|_| manifest.is_foreign()) {
-        let message = format!("functions of its own are not the tools of {builtin}");
+        let message =
+            format!("a component whose tools are its own functions cannot replace {builtin}");
         return Err(Failure::refused("component_conflict", message).hint("leave --replaces out"));
     }
     let known_as = replaces.as_ref().unwrap_or(&name);
@@ -180,7 +182,9 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     for without in &args.without {
         let needed = inspection.needs().iter().any(|need| need.grant == *without);
         let Some(capability) = Capability::named(without).filter(|_| needed) else {
-            return Err(Failure::usage(format!("--without {without}: it does not need that")));
+            return Err(Failure::usage(format!(
+                "--without {without}: the component does not need that grant"
+            )));
         };
         capability.close(&mut grant);
         grant.withheld.insert(without.clone());
@@ -266,11 +270,11 @@ fn read(file: &Path) -> Result<Inspection, Failure> {
 fn replaced(name: &str, kind: Kind) -> Result<ComponentName, Failure> {
     let Some(builtin) = builtin::ALL.into_iter().find(|one| one.name == name) else {
         let names = builtin::ALL.map(|one| one.name).join(", ");
-        return Err(Failure::usage(format!("--replaces: built in are {names}")));
+        return Err(Failure::usage(format!("--replaces: the built-in components are {names}")));
     };
     let is_tool = builtin == builtin::FILE_TOOLS;
     if is_tool != (kind == Kind::Tool) {
-        let message = format!("a {} cannot take the place of {name}", what(kind));
+        let message = format!("a {} cannot replace {name}", what(kind));
         return Err(Failure::refused("component_conflict", message).hint("leave --replaces out"));
     }
     component_name(name)
@@ -334,15 +338,18 @@ fn scope(
     match (earlier.and_then(|earlier| earlier.repo.clone()), this) {
         (Some(only), this) if this.as_ref() == Some(&only) => Ok(this),
         (Some(_), _) => {
-            let message = format!("`{}` is approved for another repository alone", args.name);
+            let message = format!("`{}` is approved for another repository only", args.name);
             Err(Failure::refused("component_conflict", message).hint(
-                "choose another --name; or --everywhere lets it hold in every repository, with these bytes",
+                "choose another --name, or approve these bytes for every repository with --everywhere",
             ))
         }
         (None, _) if !args.here => Ok(None),
         (None, Some(this)) => Ok(Some(this)),
-        (None, None) => Err(Failure::refused("no_repository", "no repository here or above")
-            .hint("go into the one that --here is about")),
+        (None, None) => Err(Failure::refused(
+            "no_repository",
+            "there is no repository here or in a parent directory",
+        )
+        .hint("change into the repository for which --here should hold")),
     }
 }
 
@@ -432,7 +439,7 @@ impl Terms<'_> {
         let mut fields: BTreeMap<_, _> = words.iter().map(split).collect();
         let scope = self
             .repo
-            .map_or("every repository".to_owned(), |repo| format!("repository {repo} alone"));
+            .map_or("every repository".to_owned(), |repo| format!("repository {repo} only"));
         fields.insert("holds in".to_owned(), scope);
         fields.extend(self.replaces.map(|place| ("replaces".to_owned(), place.to_owned())));
         if self.revoked {

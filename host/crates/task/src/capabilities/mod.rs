@@ -88,9 +88,10 @@ pub fn list(start: &Path) -> Result<ComponentList, Failure> {
 pub fn revoke(start: &Path, name: &str, events: &Events) -> Result<ComponentDocument, Failure> {
     let name = component_name(name)?;
     if builtin::ALL.iter().any(|one| one.name == name.as_str()) {
-        let message = format!("`{name}` is builtin, so there is nothing to revoke");
-        return Err(Failure::refused("nothing_to_revoke", message)
-            .hint("`act components approve FILE --replaces` lets another one take its place"));
+        let message = format!("`{name}` is built in, so there is nothing to revoke");
+        return Err(Failure::refused("nothing_to_revoke", message).hint(
+            "`act components approve FILE --replaces` approves another component in its place",
+        ));
     }
     apply(start, Change::Revoke { name: name.clone() }, events)?;
     RepoRegistry::open(start)?.document(name.as_str(), &used(ALL))
@@ -130,7 +131,7 @@ pub(super) fn component_file(file: &Path) -> Result<Vec<u8>, Failure> {
 
 fn unknown(name: &str) -> Failure {
     Failure::refused("component_unknown", format!("there is no component `{name}` here"))
-        .hint("`act components` lists what there is")
+        .hint("`act components` lists all components")
 }
 
 fn not_a_component(what: &str, error: &impl std::fmt::Display) -> Failure {

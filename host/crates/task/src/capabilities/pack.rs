@@ -66,7 +66,7 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
 
 fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
     Failure::refused("manifest_wrong", format!("{}: {error}", manifest.display()))
-        .hint("`act components new` writes one that is right; specs/capabilities.md says what stands in it")
+        .hint("`act components new` writes a valid one; specs/capabilities.md describes its fields")
 }
 
 /// Replaces the file, which other users may read as far as the umask allows it.

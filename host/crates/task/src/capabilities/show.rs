@@ -177,13 +177,13 @@ pub fn narrow(
         let message =
             format!("`{name}` is {}, so there is nothing to narrow", component.state.word());
         return Err(Failure::refused("nothing_to_narrow", message)
-            .hint("only what you approved can be narrowed; policy.toml narrows what is built in"));
+            .hint("only components that you approved can be narrowed; policy.toml limits the built-in ones"));
     }
     let narrow = if narrow.is_empty() {
         proposal(&component.grants, &past_of(&component)).ok_or_else(|| {
-            let message = format!("nothing that `{name}` was granted is known to be too much");
+            let message = format!("`{name}` has no permission that is known to be unused");
             Failure::refused("nothing_to_narrow", message)
-                .hint("say what to take away: --drop GRANT, --path PATH, --origin ORIGIN")
+                .hint("name what to remove: --drop GRANT, --path PATH, --origin ORIGIN")
         })?
     } else {
         narrow
@@ -202,7 +202,7 @@ fn narrowed(grant: &Grant, narrow: &Narrow) -> Result<Grant, Failure> {
         let held = |capability: &Capability| grant.has(*capability);
         let Some(capability) = Capability::named(name).filter(held) else {
             return Err(Failure::refused("nothing_to_narrow", format!("`{name}` is not granted"))
-                .hint("`act components show NAME` lists what is"));
+                .hint("`act components show NAME` lists what is granted"));
         };
         capability.close(&mut less);
         less.withheld.insert(name.clone());
@@ -212,9 +212,9 @@ fn narrowed(grant: &Grant, narrow: &Narrow) -> Result<Grant, Failure> {
         (&narrow.origins, "--origin", less.http.is_some()),
     ] {
         if !values.is_empty() && !held {
-            let message = format!("{option}: it was granted nothing of that kind");
+            let message = format!("{option}: the component has no grant of that kind");
             return Err(Failure::refused("nothing_to_narrow", message)
-                .hint("`act components show NAME` lists what it was granted"));
+                .hint("`act components show NAME` lists its grants"));
         }
     }
     if let Some(read) = less.repo_read.as_mut().filter(|_| !narrow.paths.is_empty()) {
@@ -231,8 +231,8 @@ fn narrowed(grant: &Grant, narrow: &Narrow) -> Result<Grant, Failure> {
     let of_nothing = less.repo_read.as_ref().is_some_and(|read| read.paths.is_empty())
         || less.http.as_ref().is_some_and(|http| http.origins.is_empty());
     if of_nothing {
-        return Err(Failure::refused("nothing_to_narrow", "none of that was granted")
-            .hint("to take a grant away altogether say --drop GRANT"));
+        return Err(Failure::refused("nothing_to_narrow", "none of these values was granted")
+            .hint("to remove a whole grant use --drop GRANT"));
     }
     Ok(less)
 }
@@ -261,16 +261,16 @@ pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failur
         .map_err(|error: ValueError| Failure::usage(format!("{error}; {OBJECTS}")))?;
     let here = RepoRegistry::open(start)?;
     if is_doubtful(&here, object, &access) {
-        let message = format!("`{}` is no grant, and no path here", object.escape_debug());
+        let message = format!("`{}` is neither a grant nor a path here", object.escape_debug());
         return Err(Failure::usage(format!(
-            "{message}; write `read:{object}` for a file that is not there yet; {OBJECTS}"
+            "{message}; write `read:{object}` for a file that does not exist yet; {OBJECTS}"
         )));
     }
     let component = here.document(name, &Default::default())?;
     if !matches!(component.state, State::Builtin | State::Approved) {
-        let message = format!("`{name}` is {}, so that it may do nothing", component.state.word());
+        let message = format!("`{name}` is {}, so it has no permissions", component.state.word());
         return Err(Failure::refused("component_not_in_force", message)
-            .hint("`act components show NAME` says more"));
+            .hint("`act components show NAME` shows why"));
     }
     let inspection = here.inspection(name)?;
     let parties = here.registry.parties(&inspection, &component.grants).why(&access).to_vec();

@@ -160,7 +160,7 @@ mod lists_of_access {
         like.apply_to(&file).unwrap();
         like.access = vec![Some(b"no list at all".to_vec()), None];
         let refused = like.apply_to(&file).unwrap_err().to_string();
-        assert!(refused.contains("its list of access (system.posix_acl_access)"), "{refused}");
+        assert!(refused.contains("its access list (system.posix_acl_access)"), "{refused}");
     }
 
     /// WORKSPACE-52: a file that a dry run moved is made anew when the proposal is applied.

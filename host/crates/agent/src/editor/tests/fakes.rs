@@ -561,7 +561,7 @@ impl CheckpointStore for Memory {
         Ok(None)
     }
 
-    fn keep(&self, _: &Head) -> Result<(), CheckpointError> {
+    fn store_head(&self, _: &Head) -> Result<(), CheckpointError> {
         Ok(())
     }
 
@@ -577,7 +577,7 @@ impl CheckpointStore for Memory {
         Ok(None)
     }
 
-    fn keep_grants(&self, _: &str) -> Result<(), CheckpointError> {
+    fn store_grants(&self, _: &str) -> Result<(), CheckpointError> {
         Ok(())
     }
 }
