@@ -645,7 +645,7 @@ fn a_replan_lists_every_run_and_lets_a_better_strategy_be_refined() {
     ] {
         assert!(opening.contains(&line), "{line}: {opening}");
     }
-    assert!(told.reasons().contains(&"same_strategy".into()), "{:?}", told.reasons());
+    assert!(told.reasons().contains(&"same_strategy"), "{:?}", told.reasons());
 }
 
 /// EDITOR-62: a revision is no way around a REPLAN.

@@ -347,12 +347,15 @@ mod tests {
         }
     }
 
-    /// The result of a question, and whether each query was for facts.
+    /// Each query: whether it was for facts alone, and the names in its context.
+    type Queries = Vec<(bool, Vec<String>)>;
+
+    /// The result of a question, with the queries that it took.
     fn asked(
         name: &'static str,
         facts_only: bool,
         answers: impl IntoIterator<Item = Result<&'static str, QueryFailure>>,
-    ) -> (Result<Report, QueryEnd>, Vec<(bool, Vec<String>)>) {
+    ) -> (Result<Report, QueryEnd>, Queries) {
         let answers = Mutex::new(answers.into_iter().collect());
         let scout = Scripted { name, answers, asked: Mutex::default() };
         let question = Question { text: "where?".into(), facts_only, ..Question::default() };
