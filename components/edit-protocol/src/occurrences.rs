@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn places_overlap_and_are_named_by_their_lines() {
         assert_eq!(lines("a\nb\na\nb", "a\nb"), [0..2, 2..4]);
-        assert_eq!(lines("a\r\nb\r\n", "a\n"), [0..1]);
+        assert_eq!(lines("a\r\nb\r\n", "a\n"), vec![0..1]);
         assert_eq!(lines("aaa", "aa"), [0..1, 0..1]);
         assert_eq!(lines("a\n", "b"), []);
         let document = Document::parse(b"aaaa").unwrap();

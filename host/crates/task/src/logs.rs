@@ -110,8 +110,8 @@ impl RunLog {
     /// # Errors
     ///
     /// The log cannot be read (`run_unreadable`).
-    pub fn document(mut self, step: Option<&str>) -> Result<LogDocument, Failure> {
-        let LogText { text, left_out } = LogText::end_of(&mut self.file, DOCUMENT)
+    pub fn document(self, step: Option<&str>) -> Result<LogDocument, Failure> {
+        let LogText { text, left_out } = LogText::end_of(&self.file, DOCUMENT)
             .map_err(|error| Failure::refused("run_unreadable", error.to_string()))?;
         let step = step.map(str::to_owned);
         Ok(LogDocument { run_id: self.run_id, step, left_out, log: text })
