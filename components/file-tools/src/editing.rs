@@ -380,7 +380,8 @@ fn with_lines(repository: &impl EditableRepository, path: &str, refused: Refused
     let Ok(file) = whole(repository, path) else { return refused };
     match Document::parse(&file.bytes) {
         Ok(document) => {
-            let lines = shown::around(path, file.version.number, &document, &[0..0]);
+            let top = std::slice::from_ref(&(0..0));
+            let lines = shown::around(path, file.version.number, &document, top);
             refused.showing(lines)
         }
         Err(_) => refused,

@@ -34,16 +34,15 @@ pub(crate) fn header(
         true => format!("{count} lines"),
         false => format!("lines {}-{} of {count}", lines.start + 1, lines.end),
     });
-    let endings = document.lines.iter().map(|line| line.ending);
     if document.is_crlf() {
         text.push_str(" · CRLF");
-    } else if endings.clone().any(|ending| ending == b"\r\n") {
+    } else if document.lines.iter().any(|line| line.ending == b"\r\n") {
         text.push_str(" · CRLF and LF");
     }
     if !document.mark.is_empty() {
         text.push_str(" · BOM");
     }
-    if endings.last() == Some(b"") {
+    if document.lines.last().is_some_and(|line| line.ending.is_empty()) {
         text.push_str(" · no newline at the end");
     }
     text
