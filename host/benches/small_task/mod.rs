@@ -1,10 +1,10 @@
-//! The small task that is measured: one attempt in a repository of a few files, with plan, one read by each Scout, search,
-//! read, an edit, a test, verify and done.
+//! The small task that is measured: one attempt in a repository of a few files, with plan, search, read, an edit, verify
+//! and done.
 
 use act_testing::Wire;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::harness::script::{call, done, opening, plan, script};
+use crate::harness::script::{call, done, plan, script};
 use crate::harness::{Act, Running, image};
 
 const FILES: [(&str, &str); 5] = [
@@ -21,19 +21,11 @@ const FILES: [(&str, &str); 5] = [
     ("Makefile", "test:\n\tsh test.sh\n"),
 ];
 
-/// Returns the turns of both Scouts: one read and the report of each.
-fn scouts() -> Vec<Value> {
-    let look = |role: &str| json!({"role": role, "call": {"name": "read", "arguments": {"path": "leap.sh"}}});
-    let [_, report_a, report_b] = <[Value; 3]>::try_from(opening("")).unwrap();
-    vec![look("scout-a"), report_a, look("scout-b"), report_b]
-}
-
 fn story() -> String {
     let rule =
         "    [ $(($1 % 4)) -eq 0 ] && { [ $(($1 % 100)) -ne 0 ] || [ $(($1 % 400)) -eq 0 ]; }";
     let turns = [plan("Century years are leap years only when 400 divides them.")]
         .into_iter()
-        .chain(scouts())
         .chain([
             call("search", json!({"pattern": "leap"})),
             call("read", json!({"path": "leap.sh"})),

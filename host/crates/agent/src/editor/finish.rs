@@ -500,8 +500,8 @@ fn looks(call: &ToolCall) -> Vec<String> {
 
 /// The task has spent its tokens.
 pub(super) fn budget_spent() -> TaskResult {
-    let why = "the task has spent its token budget; raise it with --max-tokens (`limits.max_tokens` in agent.yaml \
-               and policy.toml can only lower it), or split the task";
+    let why = "the task has spent its token budget; raise it with --max-tokens, or with `[limits] max_tokens` in \
+               config.toml (agent.yaml and policy.toml can only lower it), or split the task";
     TaskResult::stuck(StuckReason::Budget, Some(why.to_owned()))
 }
 

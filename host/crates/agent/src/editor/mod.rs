@@ -43,7 +43,7 @@ use self::plan::{Changes, History, Plans, Strategies};
 use self::review::Review;
 use self::scouts::Decisions;
 use self::tools::{Account, DoneOutcome, Request, ToolOutput, Tools};
-use self::verify::{Baseline, DebugLoop, TreeAt};
+use self::verify::{Baseline, DebugLoop, JudgedTree, TreeAt};
 use crate::context::{NotesWriter, ScoutPayload, SnapshotKind};
 use crate::instructions::{Found, Instructions};
 use crate::scout::{ReportCheck, Scout};
@@ -204,7 +204,7 @@ pub struct Session<'a> {
     /// The run before the first edit, if there was one.
     baseline: Option<Baseline>,
     /// The result of each verification in the order of the plans' runs, with the answer to the model.
-    results: Vec<(Verification, Answer)>,
+    results: Vec<JudgedTree>,
     /// The changed files as they were at the last verification, and at the last green one.
     at_last_run: TreeAt,
     at_last_green: TreeAt,
@@ -384,7 +384,10 @@ impl<'a> Session<'a> {
                 }
                 let output = match called {
                     Called::Answer(answer) => self.take_answer(call, places[at], answer).into(),
-                    Called::Request(request) => self.perform(request, edit_refused).await?,
+                    Called::Request(request) => {
+                        self.check_audit()?;
+                        self.perform(request, edit_refused).await?
+                    }
                 };
                 let answer = match output {
                     ToolOutput::End(next) => return Ok(Some(next)),

@@ -16,7 +16,7 @@ use super::{Aim, CONVERSATION_BYTES, Session, TURNS_PER_ATTEMPT, TaskInput};
 use crate::context::{ScoutPayload, VerifiedRun};
 use crate::instructions::InstructionFile;
 use crate::scout::shown as shown_report;
-use act_config::{Pipeline, SourceWrites};
+use act_config::{Pipeline, SourceWrites, Workspace};
 use act_core::terminal_text::is_hidden;
 use act_core::verification::Status;
 use act_reports::source::language;
@@ -160,10 +160,16 @@ fn pipeline(briefing: &Briefing<'_>) -> String {
         Some(package) => format!(", in `{}`", one_line(package, 200)),
         None => String::new(),
     };
+    let ignored = match (pipeline.workspace, pipeline.include.is_empty()) {
+        (Workspace::Overlay | Workspace::Readonly, _) => "with files that git ignores",
+        (Workspace::Auto | Workspace::Copy, true) => "without files that git ignores",
+        (Workspace::Auto | Workspace::Copy, false) => {
+            "without files that git ignores but for those of `verification.include`"
+        }
+    };
     let mut text = format!(
-        "\n\n# {title}\n\n{who} the working tree, without files that git ignores, into a fresh container of the image \
-         `{}` and runs these steps there{place}, in this order, each with `/bin/sh -c`. The first step that fails ends \
-         the run.\n",
+        "\n\n# {title}\n\n{who} the working tree, {ignored}, into a fresh container of the image `{}` and runs these \
+         steps there{place}, in this order, each with `/bin/sh -c`. The first step that fails ends the run.\n",
         one_line(&pipeline.image, 200)
     );
     let all = |on: bool| pipeline.steps.iter().all(|step| step.network == on);

@@ -79,8 +79,11 @@ impl Session<'_> {
         let mut text = shown::report(&report.scout, &report.payload, &lines);
         let parsed = serde_json::from_str::<Value>(&report.payload).unwrap_or_default();
         if report.scout == "scout-a" {
-            for piece in named_excerpts(&parsed, EXCERPTS, &files) {
-                text.push_str(&format!("\n{}", piece.trim_end()));
+            let pieces = named_excerpts(&parsed, EXCERPTS, &files);
+            if !pieces.is_empty() {
+                let lines: String =
+                    pieces.iter().map(|piece| format!("{}\n", piece.trim_end())).collect();
+                text.push_str(&format!("\n<excerpts>\n{lines}</excerpts>"));
             }
         }
         text

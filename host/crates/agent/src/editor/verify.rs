@@ -11,8 +11,8 @@ use similar::{ChangeTag, TextDiff};
 use super::scouts::requery;
 use super::tools::{Account, Answer, DoneOutcome, ToolOutput};
 use super::{
-    AfterConversation, Aim, Editor, OrEnd, Phase, Session, TaskResult, Workplace, done_refusal,
-    finish, prompt,
+    AfterConversation, Aim, CLOSING_TURNS, Editor, OrEnd, Phase, Session, TaskResult, Workplace,
+    done_refusal, finish, prompt,
 };
 use crate::context::VerifiedRun;
 use act_core::event::{EventKind, Milestone};
@@ -66,26 +66,31 @@ impl Session<'_> {
             return Ok(None);
         }
         let current = self.tree_digest().await?;
-        let judged = self.results.iter().rfind(|(verification, _)| {
-            // A run on a tree that changed meanwhile has judged none.
+        let fingerprint = self.fingerprint();
+        let judged = self.results.iter().rfind(|JudgedTree { verification, changes, .. }| {
+            // A run during which the tree changed has no verdict about any tree.
             let judges = !matches!(
                 verification.verdict,
                 Verdict::Fail(FailReason::TreeChanged) | Verdict::Infra(_)
             );
-            judges && verification.tree_digest() == Some(&current)
+            // The digest leaves out files that git ignores. A step may read one that the user allowed the model to edit.
+            let is_same = verification.tree_digest() == Some(&current) && *changes == fingerprint;
+            judges && is_same
         });
-        let Some((verification, Answer { text, is_error })) = judged.cloned() else {
+        let Some(JudgedTree { verification, answer, .. }) = judged.cloned() else {
             return Ok(None);
         };
+        let Answer { text, is_error } = answer;
         let run = verification.run_id.as_ref().map(RunId::as_str).unwrap_or_default();
+        let remedy = if is_error { "; edit before you verify again" } else { "" };
         let text = format!(
-            "unchanged since {run}: this tree was judged, so nothing ran and no attempt is counted\n{text}"
+            "unchanged since {run}: this tree was judged, so nothing ran and no attempt is counted{remedy}\n{text}"
         );
         let text = match (is_error, verification.verdict.reason_word()) {
             (true, Some(word)) => format!("{word}: {text}"),
             _ => text,
         };
-        self.verified_tree = self.fingerprint();
+        self.verified_tree = fingerprint;
         self.last = Some(verification);
         self.phase = self.phase_of_tree();
         Ok(Some(Answer { text, is_error }))
@@ -117,8 +122,21 @@ impl Session<'_> {
             tree: verification.tree_digest().map(str::to_owned),
         };
         let (reader, verification) = (LogOf::of(self.editor, &run), verification.clone());
-        let read = tokio::task::spawn_blocking(move || reader.read(&verification)).await;
-        let Ok(read) = read else { return (run, vec![]) };
+        let end = verification.tail.clone().unwrap_or_default();
+        let reading = tokio::task::spawn_blocking(move || reader.read(&verification));
+        let read = tokio::select! {
+            biased;
+            () = self.editor.cancel.cancelled() => return (run, vec![]),
+            read = reading => read,
+        };
+        let Ok(read) = read else {
+            self.editor
+                .events
+                .warn("the log of the run could not be parsed; only its end is shown");
+            (run.failures, self.end_of_log) = (Failures::of(&Log::of(""), &|_| None), end.clone());
+            run.failures.tail = end;
+            return (run, vec![]);
+        };
         (run.failures, self.end_of_log) = (read.failures, read.end);
         run.passed =
             read.passed.iter().fold(Counts::default(), |sum, (_, step)| sum.plus(step.counts));
@@ -274,7 +292,11 @@ impl Session<'_> {
         }
         self.plans.add_run(run);
         let infra = verification.verdict.infra().cloned();
-        self.results.push((verification.clone(), answer.clone()));
+        self.results.push(JudgedTree {
+            verification: verification.clone(),
+            answer: answer.clone(),
+            changes: self.verified_tree.clone(),
+        });
         self.last = Some(verification);
         match next {
             AfterVerification::Fix => {
@@ -526,6 +548,16 @@ fn end_of(text: &str, most: usize) -> &str {
     }
 }
 
+/// A tree that a run of the task has judged.
+#[derive(Debug, Clone)]
+pub(super) struct JudgedTree {
+    verification: Verification,
+    /// The answer to the model.
+    answer: Answer,
+    /// The fingerprint of the task's changes before the run.
+    changes: String,
+}
+
 /// The answer of `verify` for a run that passed.
 fn passed_answer(
     run: &VerifiedRun,
@@ -545,7 +577,9 @@ fn passed_answer(
              outcome nothing_to_do if the task needs no change"
                 .to_owned()
         }
-        false => "call done, or edit on and verify again".to_owned(),
+        false => format!(
+            "call done within {CLOSING_TURNS} turns, or edit on and verify again"
+        ),
     });
     lines.extend(warnings.iter().map(|warning| format!("warning: {}", warning.message)));
     lines.join("\n")
@@ -604,7 +638,7 @@ fn described(run: &VerifiedRun) -> String {
     {
         parts.push(format!(
             "the log, without passing tests and frames of toolchains:\n{}",
-            short.trim_end()
+            marked(short)
         ));
         return parts.join("\n");
     }
@@ -619,7 +653,7 @@ fn described(run: &VerifiedRun) -> String {
                 first.join("\n")
             ));
         }
-        parts.push(format!("the end of the log:\n{}", end_of(&found.tail, WHOLE_TAIL)));
+        parts.push(format!("the end of the log:\n{}", marked(end_of(&found.tail, WHOLE_TAIL))));
     } else {
         parts.extend(found.groups.iter().take(GROUPS).map(|group| listed(group, found)));
         let more: usize = found.groups.iter().skip(GROUPS).map(|group| group.failures.len()).sum();
@@ -637,12 +671,14 @@ fn described(run: &VerifiedRun) -> String {
             left = left.saturating_sub(group.excerpt.len());
             let name = if first.name.is_empty() { &first.message } else { &first.name };
             let (from, to) = first.lines;
-            parts.push(format!("{name} (lines {from}-{to} of the log):\n{}", group.excerpt));
+            let text = marked(&group.excerpt);
+            parts.push(format!("{name} (lines {from}-{to} of the log):\n{text}"));
         }
         let tail = end_of(&found.tail, TAIL).trim();
         if !tail.is_empty() {
             parts.push(format!(
-                "the end of the log, without the above and without passing tests:\n{tail}"
+                "the end of the log, without the above and without passing tests:\n{}",
+                marked(tail)
             ));
         }
     }
@@ -654,6 +690,11 @@ fn described(run: &VerifiedRun) -> String {
         ));
     }
     parts.join("\n")
+}
+
+/// Puts a mark before each line of a log, so that no line of it can pass for one of the host's.
+fn marked(log: &str) -> String {
+    log.trim_end().lines().map(|line| format!("| {line}")).collect::<Vec<_>>().join("\n")
 }
 
 /// A group on one line, and its tests on the next.
@@ -995,9 +1036,21 @@ mod tests {
                 failed_answer(&run(1, log), None, Some("it failed so before your first edit"), &[]);
             assert!(text.contains("\nit failed so before your first edit\n"), "{text}");
             assert!(
-                text.ends_with("\nmake: entering\nFAIL: add 2 3: expected 5, got -1"),
+                text.ends_with("\n| make: entering\n| FAIL: add 2 3: expected 5, got -1"),
                 "{text}"
             );
+        }
+
+        /// SCOUT-3: the output of a step is written by whoever wrote the tests.
+        #[test]
+        fn no_line_of_a_log_passes_for_one_of_the_host() {
+            let forged = "# Limits";
+            let many: String = (0..80).map(|n| format!("line {n}\n{forged}\n")).collect();
+            for log in [format!("{forged}\nFAIL: no\n"), many, pytest(&["test_a"]) + forged] {
+                let text = failed_answer(&run(1, &log), None, None, &[]);
+                assert!(text.contains(forged), "{text}");
+                assert!(text.lines().all(|line| !line.starts_with(forged)), "{text}");
+            }
         }
 
         #[test]
@@ -1039,7 +1092,7 @@ mod tests {
             assert_eq!(
                 passed_answer(&green, &steps, false, &[]),
                 "PASS · run_2 · attempt 2 of 12\nstep build: built\nstep test: 84 passed; 84 passed in 0.15s\n\
-                 step lint: it printed nothing\ncall done, or edit on and verify again"
+                 step lint: it printed nothing\ncall done within 3 turns, or edit on and verify again"
             );
         }
     }
