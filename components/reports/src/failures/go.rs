@@ -1,8 +1,8 @@
 //! `go test`, `go vet` and `go build`.
 
 use super::log::Log;
-use super::{Failing, Reading};
-use std::collections::{HashMap, HashSet};
+use super::{FAILURES, Failing, Found, Heads, MARKS, Reading};
+use std::collections::HashMap;
 use std::ops::Range;
 
 fn compiles(line: &str) -> bool {
@@ -19,14 +19,15 @@ fn panics(line: &str) -> bool {
 
 pub(super) fn go(log: &Log) -> Option<Reading> {
     let failed = |line: &str| line.starts_with("FAIL\t");
-    let errors =
-        log.iter().filter(|(_, line)| compiles(line)).map(|(at, _)| at).collect::<Vec<_>>();
+    let heads = Heads::of(log, 0..log.len(), compiles);
+    let errors = heads.as_ref().map(|heads| heads.lines.as_slice()).unwrap_or_default();
     let tests_end = log.last(failed).or_else(|| log.last(|line| line == "FAIL"));
-    let end = tests_end.or_else(|| errors.last().copied())?;
+    let end = tests_end.or(heads.as_ref().map(|heads| heads.last))?;
     let tool = if tests_end.is_some() { "go test" } else { "go build" };
-    let mut marks = errors.clone();
+    let mut marks = errors.to_vec();
     let mut first_error = errors.first().map(|at| message(log.line(*at)));
     let mut first = end;
+    let mut stack_end = 0;
     for (at, line) in log.lines(0..end + 1) {
         if line.trim_start().starts_with("--- FAIL: ") {
             first = first.min(at);
@@ -34,22 +35,27 @@ pub(super) fn go(log: &Log) -> Option<Reading> {
             first_error.get_or_insert_with(|| line.to_owned());
             first = first.min(at);
             // In the stack trace each location has a line of its own.
-            let stack = log.lines(at + 1..at + 61).filter(|(_, line)| line.starts_with('\t'));
-            marks.extend(stack.map(|(at, _)| at));
+            let stack = log.lines(stack_end.max(at + 1)..at + 61);
+            marks.extend(stack.filter(|(_, line)| line.starts_with('\t')).map(|(at, _)| at));
+            stack_end = at + 61;
         } else if is_test_output(line) {
             first_error.get_or_insert_with(|| message(line.trim_start()));
-            marks.push(at);
+            if marks.len() < MARKS {
+                marks.push(at);
+            }
             first = first.min(at);
         }
     }
     let known =
         log.iter().any(|(_, line)| line.starts_with("--- FAIL") || line.starts_with("FAIL"));
-    let mut failing = tests(log, end);
+    let Found { mut failing, mut more } = tests(log, end);
     failing.extend(errors.iter().map(|at| {
         let line = log.line(*at);
         Failing::new("", Some(message(line.strip_prefix("vet: ").unwrap_or(line))), *at..at + 1)
     }));
     failing.sort_by_key(|one| one.block.start);
+    more += heads.as_ref().map_or(0, |heads| heads.more) + failing.len().saturating_sub(FAILURES);
+    failing.truncate(FAILURES);
     (known || !errors.is_empty()).then_some(Reading {
         tool,
         end,
@@ -57,15 +63,16 @@ pub(super) fn go(log: &Log) -> Option<Reading> {
         marks,
         region: first..end,
         failing,
+        more,
         ..Reading::default()
     })
 }
 
 /// The tests that failed, with their output. It is above the result with `-v` (`=== RUN`), else below it.
-fn tests(log: &Log, end: usize) -> Vec<Failing> {
+fn tests(log: &Log, end: usize) -> Found {
     let mut output = HashMap::<&str, Vec<Range<usize>>>::new();
     let mut panic = None::<Range<usize>>;
-    let (mut names, mut outer) = (Vec::<(&str, usize)>::new(), HashSet::<&str>::new());
+    let mut names = Vec::<(&str, usize)>::new();
     let mut open: Option<(&str, usize)> = None;
     // A panic belongs to the test that runs, or, in a package that failed before, to the last one that failed.
     let mut running: &str = "";
@@ -102,29 +109,50 @@ fn tests(log: &Log, end: usize) -> Vec<Failing> {
                 if panic.is_none() {
                     running = name;
                 }
-                // A test fails when a test inside of it does.
-                outer.extend(name.match_indices('/').filter_map(|(at, _)| name.get(..at)));
             }
         }
     }
-    let mut failing = Vec::new();
+    // A test fails when a test inside of it does. Sorted, the names of the tests inside follow the name with its slash.
+    let mut sorted = names.iter().map(|(name, _)| *name).collect::<Vec<_>>();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let outer = |name: &str| {
+        let inside = format!("{name}/");
+        let next = sorted.partition_point(|other| *other < inside.as_str());
+        sorted.get(next).is_some_and(|other| other.starts_with(&inside))
+    };
+    let mut found = Found::default();
     let mut panicked = panic.map(|block| (running, block));
-    for (name, at) in names.into_iter().filter(|(name, _)| !outer.contains(name)) {
+    // The output of each name is read once, also when the name failed more often.
+    let mut known = HashMap::<&str, Option<(Range<usize>, Option<String>)>>::new();
+    for (name, at) in names.iter().copied().filter(|(name, _)| !outer(name)) {
         if let Some((_, block)) = panicked.take_if(|(running, _)| *running == name) {
-            failing.push(Failing::new(name, Some(panic_message(log, block.start)), block));
+            found.add(|| Failing::new(name, Some(panic_message(log, block.start)), block));
             continue;
         }
-        let ranges = output.get(name).map(Vec::as_slice).unwrap_or_default();
-        let said =
-            |range: &&Range<usize>| log.lines((*range).clone()).any(|(_, line)| is_output(line));
-        let block = ranges.iter().find(said).or(ranges.iter().find(|range| !range.is_empty()));
-        let block = block.cloned().unwrap_or(at..at + 1);
-        failing.push(Failing::new(name, test_message(log, block.clone()), block));
+        found.add(|| {
+            let said = known.entry(name).or_insert_with(|| {
+                let ranges = output.get(name).map(Vec::as_slice).unwrap_or_default();
+                let block = output_of(log, ranges)?;
+                Some((block.clone(), test_message(log, block)))
+            });
+            match said.clone() {
+                Some((block, message)) => Failing::new(name, message, block),
+                None => Failing::new(name, test_message(log, at..at + 1), at..at + 1),
+            }
+        });
     }
     if let Some((running, block)) = panicked {
-        failing.push(Failing::new(running, Some(panic_message(log, block.start)), block));
+        found.add(|| Failing::new(running, Some(panic_message(log, block.start)), block));
     }
-    failing
+    found
+}
+
+/// Returns the first range with output of the test itself, else the first one with any.
+fn output_of(log: &Log, ranges: &[Range<usize>]) -> Option<Range<usize>> {
+    let said = |range: &&Range<usize>| log.lines((*range).clone()).any(|(_, line)| is_output(line));
+    let range = ranges.iter().find(said).or(ranges.iter().find(|range| !range.is_empty()));
+    range.cloned()
 }
 
 fn panic_message(log: &Log, at: usize) -> String {

@@ -1,8 +1,8 @@
 //! jest, vitest, mocha, node:test, rspec, tsc, eslint.
 
 use super::log::Log;
-use super::{Failing, Reading};
-use std::collections::HashSet;
+use super::{FAILURES, Failing, Found, Heads, MARKS, Reading};
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 fn counted(line: &str, label: &str, word: &str) -> bool {
@@ -21,7 +21,7 @@ fn frames(log: &Log, from: usize, to: usize) -> Vec<usize> {
         let line = line.trim_start();
         line.starts_with("at ") || line.starts_with('❯')
     };
-    log.lines(from..to).filter(|(_, l)| frame(l)).map(|(at, _)| at).collect()
+    log.lines(from..to).filter(|(_, l)| frame(l)).map(|(at, _)| at).take(MARKS).collect()
 }
 
 /// Returns the first line of a block that is not blank, with what was expected and received below it.
@@ -52,15 +52,15 @@ pub(super) fn jest(log: &Log) -> Option<Reading> {
     let end = log.last(suites).or_else(|| {
         log.last(|line| counted(line, "Tests:", "failed") && line.contains(" total"))
     })?;
-    let mut failing = Vec::<Failing>::new();
-    let (mut suite, mut open) = (String::new(), false);
-    // With many suites jest prints all failures again at the end.
-    let mut seen = HashSet::new();
+    let mut found = Found::default();
+    let (mut suite, mut open) = ("", false);
+    // With many suites jest prints all failures again at the end. A suite has a number, because its path may be long.
+    let (mut suites, mut number, mut seen) = (HashMap::new(), 0, HashSet::new());
     for (at, line) in log.lines(0..end) {
         let head = line.strip_prefix("  ● ");
         let suite_begins = line.starts_with("FAIL ") || line.starts_with("PASS ");
         if (head.is_some() || suite_begins || line == "Summary of all failing tests")
-            && let Some(last) = failing.last_mut().filter(|_| open)
+            && let Some(last) = found.failing.last_mut().filter(|_| open)
         {
             last.block.end = at;
             open = false;
@@ -70,20 +70,22 @@ pub(super) fn jest(log: &Log) -> Option<Reading> {
             let path = rest
                 .split_whitespace()
                 .rfind(|word| word.contains(['/', '.']) && !word.starts_with('('));
-            suite = path.unwrap_or(rest).to_owned();
+            suite = path.unwrap_or(rest);
+            let next = suites.len() + 1;
+            number = *suites.entry(suite).or_insert(next);
         }
         let Some(name) = head else { continue };
         if name.starts_with("Console") || name.contains("Validation Warning") {
             continue;
         }
-        if seen.insert((suite.clone(), name)) {
+        if seen.insert((number, name)) {
             let whole = name == "Test suite failed to run";
-            failing.push(Failing::new(if whole { &suite } else { name }, None, at..end));
-            open = true;
+            open = found.add(|| Failing::new(if whole { suite } else { name }, None, at..end));
         }
     }
+    let Found { mut failing, more } = found;
     for one in &mut failing {
-        one.message = error(log, one.block.start + 1..one.block.end).unwrap_or_default();
+        one.say(error(log, one.block.start + 1..one.block.end));
     }
     let start = failing.first().map_or(0, |one| one.block.start);
     let first_error = failing.first().and_then(|one| log.next_text(one.block.start + 1));
@@ -94,6 +96,7 @@ pub(super) fn jest(log: &Log) -> Option<Reading> {
         marks: frames(log, start, end),
         region: start..end,
         failing,
+        more,
         ..Reading::default()
     })
 }
@@ -109,15 +112,15 @@ pub(super) fn vitest(log: &Log) -> Option<Reading> {
     let errors = |line: &str| counted(line, "Errors", "error");
     let end = log.last(|line| summary(line) || errors(line))?;
     log.position(summary)?;
-    let mut failing = Vec::<Failing>::new();
+    let mut found = Found::default();
     // Tests that failed in the same way share one text, below all of their names.
     let (mut sharing, mut open) = (0, false);
     for (at, line) in log.lines(0..end) {
         let head = line.trim_start().strip_prefix("FAIL ");
         if open
-            && (line.trim_start().starts_with("⎯⎯") || (head.is_some() && sharing == failing.len()))
+            && (line.trim_start().starts_with("⎯⎯") || (head.is_some() && sharing == found.count()))
         {
-            close(&mut failing, at);
+            close(&mut found.failing, at);
             open = false;
         }
         if let Some(rest) = head {
@@ -127,12 +130,12 @@ pub(super) fn vitest(log: &Log) -> Option<Reading> {
                 .split_once(" [")
                 .filter(|(_, rest)| rest.ends_with(']'))
                 .map_or(name, |(n, _)| n);
-            failing.push(Failing::new(name.trim(), None, at..end));
-            open = true;
+            open |= found.add(|| Failing::new(name.trim(), None, at..end));
         } else if !line.trim().is_empty() {
-            sharing = failing.len();
+            sharing = found.count();
         }
     }
+    let Found { mut failing, more } = found;
     let mut shared: Option<(String, Range<usize>)> = None;
     for one in failing.iter_mut().rev() {
         let body = one.block.start + 1..one.block.end;
@@ -141,7 +144,7 @@ pub(super) fn vitest(log: &Log) -> Option<Reading> {
         match shared.as_ref().filter(|_| another) {
             Some((message, block)) => (one.message, one.block) = (message.clone(), block.clone()),
             None => {
-                one.message = error(log, body).unwrap_or_default();
+                one.say(error(log, body));
                 shared = Some((one.message.clone(), one.block.clone()));
             }
         }
@@ -150,6 +153,7 @@ pub(super) fn vitest(log: &Log) -> Option<Reading> {
     Some(Reading {
         tool: "vitest",
         end,
+        more,
         marks: frames(log, start, end),
         region: start..end,
         failing,
@@ -168,17 +172,21 @@ fn close(failing: &mut [Failing], at: usize) {
 }
 
 /// Reads a list of failures whose names begin with their numbers: `  1) prices adds:`. Returns the names with their blocks,
-/// each with the number of lines that its name takes.
-fn numbered(log: &Log, from: usize, to: usize) -> Vec<(String, usize, Range<usize>)> {
+/// each with the number of lines that its name takes, and the number of failures behind the first 5,000.
+fn numbered(log: &Log, from: usize, to: usize) -> (Vec<(String, usize, Range<usize>)>, usize) {
     let mut found = Vec::<(String, usize, Range<usize>)>::new();
-    let mut open = false;
+    let (mut open, mut more) = (false, 0);
     for (at, line) in log.lines(from..to) {
         let text = line.trim();
         let number =
-            text.split_once(") ").filter(|(n, _)| n.parse::<usize>() == Ok(found.len() + 1));
+            text.split_once(") ").filter(|(n, _)| n.parse::<usize>() == Ok(found.len() + more + 1));
         if let Some((_, name)) = number.filter(|_| line.starts_with("  ")) {
-            if let Some(last) = found.last_mut() {
+            if let Some(last) = found.last_mut().filter(|_| more == 0) {
                 last.2.end = at;
+            }
+            if found.len() == FAILURES {
+                (open, more) = (false, more + 1);
+                continue;
             }
             open = !name.ends_with(':');
             found.push((name.trim_end_matches(':').to_owned(), 1, at..to));
@@ -191,7 +199,7 @@ fn numbered(log: &Log, from: usize, to: usize) -> Vec<(String, usize, Range<usiz
             }
         }
     }
-    found
+    (found, more)
 }
 
 pub(super) fn mocha(log: &Log) -> Option<Reading> {
@@ -200,7 +208,8 @@ pub(super) fn mocha(log: &Log) -> Option<Reading> {
         line.strip_suffix(" failing").is_some_and(|count| count.parse::<u64>().is_ok_and(|n| n > 0))
     };
     let end = log.last(failing)?;
-    let failing = numbered(log, end + 1, log.len()).into_iter().map(|(name, lines, block)| {
+    let (failing, more) = numbered(log, end + 1, log.len());
+    let failing = failing.into_iter().map(|(name, lines, block)| {
         let message = error(log, block.start + lines..block.end);
         Failing::new(&name, message, block)
     });
@@ -212,6 +221,7 @@ pub(super) fn mocha(log: &Log) -> Option<Reading> {
         marks,
         region: end..log.len(),
         failing,
+        more,
         ..Reading::default()
     })
 }
@@ -236,8 +246,9 @@ pub(super) fn rspec(log: &Log) -> Option<Reading> {
         let name = log.line(block.start).split_once(") ").map_or("", |(_, name)| name.trim());
         (name.to_owned(), block)
     };
-    let failing = numbered(log, start + 1, end).into_iter().map(title).map(failing).collect();
-    Some(Reading { tool: "rspec", end, region: start..end, failing, ..Reading::default() })
+    let (found, more) = numbered(log, start + 1, end);
+    let failing = found.into_iter().map(title).map(failing).collect();
+    Some(Reading { tool: "rspec", end, region: start..end, failing, more, ..Reading::default() })
 }
 
 pub(super) fn node_test(log: &Log) -> Option<Reading> {
@@ -252,29 +263,31 @@ pub(super) fn node_test(log: &Log) -> Option<Reading> {
 /// Reads the list behind the summary. Each entry has its location above and its error below.
 fn spec(log: &Log, end: usize) -> Option<Reading> {
     let list = log.last(|line| line.starts_with("✖ failing tests:")).unwrap_or(end);
-    let mut failing = Vec::<Failing>::new();
+    let mut found = Found::default();
     let mut marks = Vec::new();
     for (at, line) in log.from(list + 1) {
         let located = line.starts_with("test at ");
         let name = line.strip_prefix("✖ ");
         if located || name.is_some() {
-            close(&mut failing, at);
+            close(&mut found.failing, at);
         }
-        if located {
+        if located && !found.is_full() {
             marks.push(at);
         }
         if let Some(name) = name {
             let name = name.rsplit_once(" (").map_or(name, |(name, _)| name);
             let head = if at > 0 && log.line(at - 1).starts_with("test at ") { at - 1 } else { at };
-            failing.push(Failing::new(name, None, head..log.len()));
+            found.add(|| Failing::new(name, None, head..log.len()));
         }
     }
+    let Found { mut failing, more } = found;
     for one in &mut failing {
         let body = log.lines(one.block.clone()).find(|(_, line)| line.starts_with("✖ "));
         let body = body.map_or(one.block.start, |(at, _)| at) + 1..one.block.end;
-        one.message = error(log, body).unwrap_or_default();
-        let message = one.message.trim_matches('\'');
-        one.outer = message.ends_with(" subtest failed") || message.ends_with(" subtests failed");
+        let message = error(log, body).unwrap_or_default();
+        let said = message.trim_matches('\'');
+        one.outer = said.ends_with(" subtest failed") || said.ends_with(" subtests failed");
+        one.say(Some(message));
     }
     marks.extend(frames(log, list, log.len()));
     Some(Reading {
@@ -283,25 +296,31 @@ fn spec(log: &Log, end: usize) -> Option<Reading> {
         marks,
         region: list..log.len(),
         failing,
+        more,
         ..Reading::default()
     })
 }
 
 fn tap(log: &Log, end: usize) -> Option<Reading> {
-    let (mut failing, mut marks) = (Vec::new(), Vec::new());
+    fn test(line: &str) -> Option<&str> {
+        let (_, name) = line.trim_start().strip_prefix("not ok ")?.split_once(" - ")?;
+        Some(name)
+    }
+    let (mut found, mut marks) = (Found::default(), Vec::new());
     for (at, line) in log.lines(0..end) {
-        let text = line.trim_start();
-        let Some((_, name)) = text.strip_prefix("not ok ").and_then(|rest| rest.split_once(" - "))
-        else {
-            continue;
-        };
-        let close = log.lines(at + 1..at + 61).find(|(_, line)| line.trim() == "...");
+        let Some(name) = test(line) else { continue };
+        let ends = |line: &str| line.trim() == "..." || test(line).is_some();
+        let close = log.lines(at + 1..at + 61).find(|(_, line)| ends(line));
         let block = at..close.map_or(end.min(at + 61), |(at, _)| at);
         let field = |key: &str| {
             log.lines(block.clone()).find(|(_, line)| line.trim_start().starts_with(key))
         };
         // A suite fails when a test inside of it does.
         if field("failureType: 'subtestsFailed'").is_some() {
+            continue;
+        }
+        if found.is_full() {
+            found.more += 1;
             continue;
         }
         marks.extend(field("location:").map(|(at, _)| at));
@@ -314,9 +333,18 @@ fn tap(log: &Log, end: usize) -> Option<Reading> {
                 Some(text.to_owned())
             }
         });
-        failing.push(Failing::new(name.split(" # ").next().unwrap_or(name), message, block));
+        found.add(|| Failing::new(name.split(" # ").next().unwrap_or(name), message, block));
     }
-    Some(Reading { tool: "node:test", end, marks, region: 0..end, failing, ..Reading::default() })
+    let Found { failing, more } = found;
+    Some(Reading {
+        tool: "node:test",
+        end,
+        marks,
+        region: 0..end,
+        failing,
+        more,
+        ..Reading::default()
+    })
 }
 
 pub(super) fn tsc(log: &Log) -> Option<Reading> {
@@ -324,13 +352,12 @@ pub(super) fn tsc(log: &Log) -> Option<Reading> {
         let at = line.find("error TS");
         at.is_some_and(|at| line[at + 8..].starts_with(|c: char| c.is_ascii_digit()))
     };
-    let marks = log.iter().filter(|(_, line)| is_error(line)).map(|(at, _)| at).collect::<Vec<_>>();
-    let (first, end) = (*marks.first()?, *marks.last()?);
+    let heads = Heads::of(log, 0..log.len(), is_error)?;
     let text = |at: usize| {
         let line = log.line(at);
         line.find("error TS").map(|at| line[at..].to_owned())
     };
-    let failing = marks.iter().map(|at| {
+    let failing = heads.lines.iter().map(|at| {
         // With `--pretty` the code follows behind a blank line; else more of the message, indented.
         let more = log.lines(at + 1..at + 8).take_while(|(_, line)| {
             !is_error(line)
@@ -341,8 +368,15 @@ pub(super) fn tsc(log: &Log) -> Option<Reading> {
         Failing { place, ..Failing::new("", text(*at), *at..end + 1) }
     });
     let failing = failing.collect();
-    let region = first..first;
-    Some(Reading { tool: "tsc", end, marks, region, failing, ..Reading::default() })
+    Some(Reading {
+        tool: "tsc",
+        end: heads.last,
+        region: heads.first..heads.first,
+        marks: heads.lines,
+        failing,
+        more: heads.more,
+        ..Reading::default()
+    })
 }
 
 /// Reads problems that are listed below the path of their file: `  3:5  error  message  rule`.
@@ -362,6 +396,7 @@ pub(super) fn eslint(log: &Log) -> Option<Reading> {
     let mut path = "";
     for (at, line) in log.lines(0..end) {
         match problem(line).filter(|_| line.starts_with("  ")) {
+            Some(_) if reading.failing.len() == FAILURES => reading.more += 1,
             Some((number, text)) => {
                 let place = (path.to_owned(), number);
                 reading.locations.push(place.clone());

@@ -128,10 +128,10 @@ fn marks_failure(line: &str, lowered: &str) -> bool {
         line.match_indices(word).any(|(at, _)| {
             let ahead = line[..at].chars().next_back();
             let rest = &line[at + word.len()..];
-            let rest = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-                Some((code, rest)) if code.chars().all(char::is_alphanumeric) => rest,
-                _ => rest,
-            };
+            // `error[E0308]:`
+            let code = rest.strip_prefix('[');
+            let code = code.map(|code| code.trim_start_matches(char::is_alphanumeric));
+            let rest = code.and_then(|code| code.strip_prefix(']')).unwrap_or(rest);
             !ahead.is_some_and(|c| c.is_alphanumeric() || c == '_') && rest.starts_with(':')
         })
     });

@@ -40,6 +40,11 @@ impl Log {
         self.ends.is_empty()
     }
 
+    /// Returns the size of the text in bytes.
+    pub(super) fn size(&self) -> usize {
+        self.text.len()
+    }
+
     /// Returns the number of a line in the file, from 1.
     pub fn number(&self, at: usize) -> usize {
         self.first + if at < self.head { at + 1 } else { at + self.skipped + 1 }

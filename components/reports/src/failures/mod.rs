@@ -6,8 +6,11 @@
 //! - [`read`] and [`Reading`]: the same with the lines of the log, for Scout B.
 //!
 //! If a log holds the output of several tools, the one whose summary is last has failed. Tools that only pass on the failure
-//! of another one (make, npm, Maven) count if no other tool is recognised. A log is written by an attacker: reading takes
-//! time proportional to its length, and every text and list that is returned is bounded.
+//! of another one (make, npm, Maven) count if no other tool is recognised.
+//!
+//! A log is written by an attacker. Every reader passes over it a fixed number of times, and lines that several failures
+//! share are read at most twice the log's size in total, so that time and memory grow as the log does; only the names of
+//! Go's tests are sorted. A reading has at most 5,000 failures and 60,000 marks, and each text of a failure at most 300 bytes.
 
 mod counts;
 mod go;
@@ -20,6 +23,8 @@ mod packages;
 mod places;
 mod python;
 mod rust;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeSet, HashMap};
 use std::ops::Range;
@@ -38,6 +43,8 @@ const GROUPS: usize = 20;
 /// Maximum number of frames of one failure, and of lines that are searched for them.
 const FRAMES: usize = 12;
 const FRAME_LINES: usize = 400;
+/// Maximum number of lines of a reading that are marked.
+const MARKS: usize = FAILURES * FRAMES;
 /// Maximum number of lines that count as failures where no tool is known.
 const UNKNOWN: usize = 50;
 /// Maximum size of the text of one failure in bytes; its beginning and its end are shown when it is longer.
@@ -59,13 +66,15 @@ pub struct Reading {
     pub tool: &'static str,
     /// The line with the tool's summary. The last summary in a log belongs to the tool that failed.
     end: usize,
-    /// In the order of the log.
+    /// In the order of the log, at most 5,000.
     pub failing: Vec<Failing>,
+    /// The number of failures that are not in the list.
+    more: usize,
     /// The first error, where it is not the message of the first failure.
     first_error: Option<String>,
     /// Locations that are spread over several lines.
     pub locations: Vec<(String, u32)>,
-    /// Lines with the most important locations.
+    /// Lines with the most important locations, at most 60,000.
     pub marks: Vec<usize>,
     /// Lines with locations that may be important.
     pub region: Range<usize>,
@@ -89,6 +98,67 @@ impl Failing {
     fn new(name: &str, message: Option<String>, block: Range<usize>) -> Self {
         let message = cut(message.unwrap_or_default().trim(), TEXT);
         Self { name: cut(name.trim(), TEXT), message, block, place: None, outer: false }
+    }
+
+    /// Sets the message, without its end where it is long.
+    fn say(&mut self, message: Option<String>) {
+        self.message = cut(&message.unwrap_or_default(), TEXT);
+    }
+}
+
+/// The failures that a reader has found: the first 5,000, and the number of all others.
+#[derive(Debug, Default)]
+struct Found {
+    failing: Vec<Failing>,
+    more: usize,
+}
+
+impl Found {
+    /// Adds a failure, or only counts it when the list is full. Returns whether the failure is in the list.
+    fn add(&mut self, one: impl FnOnce() -> Failing) -> bool {
+        let room = !self.is_full();
+        match room {
+            true => self.failing.push(one()),
+            false => self.more += 1,
+        }
+        room
+    }
+
+    fn is_full(&self) -> bool {
+        self.failing.len() == FAILURES
+    }
+
+    /// Returns the number of the failures that were added.
+    fn count(&self) -> usize {
+        self.failing.len() + self.more
+    }
+}
+
+/// The lines of a log that report an error each.
+#[derive(Debug)]
+struct Heads {
+    /// The first 5,000.
+    lines: Vec<usize>,
+    first: usize,
+    last: usize,
+    /// The number of lines that are not in the list.
+    more: usize,
+}
+
+impl Heads {
+    /// Returns the lines of a range for which `what` holds, or `None` when there are none.
+    fn of(log: &Log, range: Range<usize>, what: impl Fn(&str) -> bool) -> Option<Self> {
+        let mut found = None::<Self>;
+        for (at, _) in log.lines(range).filter(|(_, line)| what(line)) {
+            let found =
+                found.get_or_insert_with(|| Self { lines: vec![], first: at, last: at, more: 0 });
+            found.last = at;
+            match found.lines.len() < FAILURES {
+                true => found.lines.push(at),
+                false => found.more += 1,
+            }
+        }
+        found
     }
 }
 
@@ -134,7 +204,9 @@ const PASSING_ON: [Reader; 5] =
 pub fn read(log: &Log) -> Reading {
     let inner = READERS.iter().filter_map(|reader| reader(log)).max_by_key(|reading| reading.end);
     let reading = inner.or_else(|| PASSING_ON.iter().find_map(|reader| reader(log)));
-    reading.unwrap_or_else(|| unknown(log))
+    let mut reading = reading.unwrap_or_else(|| unknown(log));
+    reading.marks.truncate(MARKS);
+    reading
 }
 
 /// Texts that mark a line as an error when no tool is recognised.
@@ -279,16 +351,16 @@ impl Failures {
     /// Parses a log of a step that failed. `own` returns the path in the repository that a path in the log means, or
     /// `None` for a path outside of it.
     pub fn of(log: &Log, own: &dyn Fn(&str) -> Option<String>) -> Self {
-        let Reading { tool, failing, .. } = read(log);
+        let Reading { tool, failing, mut more, .. } = read(log);
         let mut seen = BTreeSet::new();
         let mut found = Vec::<(Failure, Range<usize>)>::new();
-        let mut more = 0;
+        let mut frames = FrameReader::new(log, tool, own);
         for one in failing.into_iter().filter(|one| !one.outer) {
             if found.len() == FAILURES {
                 more += 1;
                 continue;
             }
-            let (block, failure) = (one.block.clone(), failure(log, tool, one, own));
+            let (block, failure) = (one.block.clone(), frames.failure(one));
             // A compiler reports an error for each target that has it.
             let again = failure.name.is_empty()
                 && !seen.insert((failure.message.clone(), failure.place.clone()));
@@ -366,47 +438,85 @@ impl Passed {
     }
 }
 
-fn failure(log: &Log, tool: &str, one: Failing, own: &dyn Fn(&str) -> Option<String>) -> Failure {
-    let Failing { name, message, block, place, .. } = one;
-    let mut frames = Vec::<Place>::new();
-    let mut outermost = None;
-    let lines = log.lines(block.start..block.end.min(block.start + FRAME_LINES));
-    let own_lines = lines.filter(|(_, line)| !places::is_foreign_frame(line));
-    let of_block = own_lines.filter_map(|(_, line)| {
-        let text = line.trim_start();
-        let declares = text.starts_with("test at ") || text.starts_with("location:");
-        let found = match declares {
-            true => mentions(text).into_iter().next(),
-            false => places::frame(line),
+/// Finds the frames of failures.
+struct FrameReader<'a> {
+    log: &'a Log,
+    tool: &'a str,
+    own: &'a dyn Fn(&str) -> Option<String>,
+    /// The frames of each block that was read, and the place that a test declares. Several failures may share a block.
+    known: HashMap<Range<usize>, (Vec<Place>, Option<Place>)>,
+    /// The number of bytes that may still be read: blocks of different failures may overlap.
+    left: usize,
+}
+
+impl<'a> FrameReader<'a> {
+    fn new(log: &'a Log, tool: &'a str, own: &'a dyn Fn(&str) -> Option<String>) -> Self {
+        Self { log, tool, own, known: HashMap::new(), left: log.size().saturating_mul(2) }
+    }
+
+    fn own(&self, path: &str, line: u32) -> Option<Place> {
+        let known = line > 0 && !is_elsewhere(path);
+        let path = known.then(|| (self.own)(path)).flatten()?;
+        Some(Place { path: cut(&path, TEXT), line })
+    }
+
+    fn failure(&mut self, one: Failing) -> Failure {
+        let Failing { name, message, block, place, .. } = one;
+        let place = place.and_then(|(path, line)| self.own(&path, line));
+        let (of_block, declared) = match self.known.get(&block) {
+            Some(known) => known.clone(),
+            None => {
+                let read = self.read(block.clone());
+                self.known.insert(block.clone(), read.clone());
+                read
+            }
         };
-        found.map(|(path, line)| (path, line, declares))
-    });
-    for (path, line, declares) in
-        place.map(|(path, line)| (path, line, false)).into_iter().chain(of_block)
-    {
-        if is_elsewhere(&path) || line == 0 {
-            continue;
+        let mut frames = of_block;
+        if let Some(place) = place.filter(|place| frames.first() != Some(place)) {
+            frames.insert(0, place);
+            frames.truncate(FRAMES);
         }
-        let Some(path) = own(&path) else { continue };
-        let place = Place { path: cut(&path, TEXT), line };
-        if declares {
-            outermost = Some(place);
-        } else if frames.last() != Some(&place) {
-            frames.push(place);
+        if frames.is_empty() {
+            frames.extend(declared);
         }
+        let outside = frames.iter().find(|place| !crate::source::is_test(&place.path));
+        let place = outside.or(frames.first()).cloned();
+        let last = block.end.saturating_sub(1).max(block.start);
+        let lines = (self.log.number(block.start), self.log.number(last));
+        Failure { name, message, place, frames, lines }
     }
-    // Python prints the deepest frame last, all others print it first.
-    if tool == "pytest" || tool == "unittest" {
-        frames.reverse();
+
+    /// Returns the frames of a block, the deepest first, and the place that its test declares.
+    fn read(&mut self, block: Range<usize>) -> (Vec<Place>, Option<Place>) {
+        let (mut frames, mut declared) = (Vec::<Place>::new(), None);
+        for (_, line) in self.log.lines(block.start..block.end.min(block.start + FRAME_LINES)) {
+            let Some(left) = self.left.checked_sub(line.len() + 1) else { break };
+            self.left = left;
+            if places::is_foreign_frame(line) {
+                continue;
+            }
+            let text = line.trim_start();
+            let declares = text.starts_with("test at ") || text.starts_with("location:");
+            let found = match declares {
+                true => mentions(text).into_iter().next(),
+                false => places::frame(line),
+            };
+            let Some(place) = found.and_then(|(path, line)| self.own(&path, line)) else {
+                continue;
+            };
+            if declares {
+                declared = Some(place);
+            } else if frames.last() != Some(&place) {
+                frames.push(place);
+            }
+        }
+        // Python prints the deepest frame last, all others print it first.
+        if self.tool == "pytest" || self.tool == "unittest" {
+            frames.reverse();
+        }
+        frames.truncate(FRAMES);
+        (frames, declared)
     }
-    frames.truncate(FRAMES);
-    if frames.is_empty() {
-        frames.extend(outermost);
-    }
-    let outside = frames.iter().find(|place| !crate::source::is_test(&place.path));
-    let place = outside.or(frames.first()).cloned();
-    let last = block.end.saturating_sub(1).max(block.start);
-    Failure { name, message, place, frames, lines: (log.number(block.start), log.number(last)) }
 }
 
 fn groups(log: &Log, found: &[(Failure, Range<usize>)]) -> Vec<Group> {
@@ -446,12 +556,12 @@ fn normalised(message: &str) -> String {
             (rest, ahead) = (behind, close);
             continue;
         }
-        let word = rest.split(|c: char| c.is_whitespace() || ",;()[]{}<>\"'`".contains(c)).next();
-        let word = word.unwrap_or_default();
-        if !ahead.is_alphanumeric() && !word.is_empty() {
+        if !ahead.is_alphanumeric() {
+            let ends = |c: char| c.is_whitespace() || ",;()[]{}<>\"'`".contains(c);
+            let word = rest.split(ends).next().unwrap_or_default();
             let number =
                 word.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_ascii_digit());
-            if number || word.contains('/') {
+            if !word.is_empty() && (number || word.contains('/')) {
                 out.push_str(if number { "N" } else { "P" });
                 (rest, ahead) = (&rest[word.len()..], 'N');
                 continue;

@@ -1,14 +1,13 @@
 //! gcc, clang, the linker, make.
 
 use super::log::Log;
-use super::{Failing, Reading};
+use super::{FAILURES, Failing, Heads, Reading};
 
 const SOURCES: [&str; 13] =
     ["c", "cc", "cpp", "cxx", "c++", "h", "hh", "hpp", "hxx", "m", "mm", "S", "inl"];
 
 pub(super) fn compiler(log: &Log) -> Option<Reading> {
-    let errors = log.iter().filter(|(_, line)| error(line).is_some()).map(|(at, _)| at);
-    let errors = errors.collect::<Vec<_>>();
+    let errors = Heads::of(log, 0..log.len(), |line| error(line).is_some());
     let linker = |line: &str| {
         line.contains("undefined reference to ")
             || line.contains("Undefined symbols for architecture")
@@ -16,19 +15,23 @@ pub(super) fn compiler(log: &Log) -> Option<Reading> {
             || (line.contains("ld: ")
                 && (line.contains("cannot find") || line.contains("multiple definition")))
     };
-    let links = log.iter().filter(|(_, line)| linker(line)).map(|(at, _)| at).collect::<Vec<_>>();
-    let first = errors.iter().chain(&links).min().copied()?;
-    let end = errors.iter().chain(&links).max().copied()?;
+    let links = Heads::of(log, 0..log.len(), linker);
+    let both = || errors.iter().chain(&links);
+    let first = both().map(|heads| heads.first).min()?;
+    let end = both().map(|heads| heads.last).max()?;
     let clang = log.last(|line| line.ends_with(" generated.") && line.contains("error"));
     let clang = clang.or_else(|| {
         log.position(|line| {
             line.starts_with("clang: error:") || line.starts_with("clang++: error:")
         })
     });
-    let mut marks = errors.iter().chain(&links).copied().collect::<Vec<_>>();
+    let mut marks = both().flat_map(|heads| heads.lines.iter().copied()).collect::<Vec<_>>();
     let mut at_once = marks.clone();
     at_once.sort_unstable();
     at_once.dedup();
+    let more = both().map(|heads| heads.more).sum::<usize>();
+    let more = more + at_once.len().saturating_sub(FAILURES);
+    at_once.truncate(FAILURES);
     let failing = at_once.iter().map(|at| {
         let message = error(log.line(*at)).unwrap_or_else(|| log.line(*at).to_owned());
         // The compiler quotes the line of code with its number, and marks the place below it.
@@ -52,6 +55,7 @@ pub(super) fn compiler(log: &Log) -> Option<Reading> {
         marks,
         region: first..first,
         failing,
+        more,
         ..Reading::default()
     })
 }
@@ -73,8 +77,7 @@ pub(super) fn make(log: &Log) -> Option<Reading> {
         let line = line.trim_start_matches("g");
         line.starts_with("make") && line.contains("]: *** ") || line.starts_with("make: *** ")
     };
-    let marks = log.iter().filter(|(_, line)| stopped(line)).map(|(at, _)| at).collect::<Vec<_>>();
-    let (first, end) = (*marks.first()?, *marks.last()?);
+    let Heads { lines: marks, first, last: end, .. } = Heads::of(log, 0..log.len(), stopped)?;
     let message = log.line(first).split_once("*** ").map_or("", |(_, message)| message);
     // `[Makefile:3: test] Error 1` means that a command failed. The output of the command is above.
     let before =

@@ -87,6 +87,6 @@ pub(super) fn npm(log: &Log) -> Option<Reading> {
     if let Some(at) = pnpm {
         return Some(reading(log, "pnpm", at, log.line(at)));
     }
-    let yarn = log.position(|line| line.starts_with("error ") && log.holds("yarnpkg.com"))?;
-    Some(reading(log, "yarn", yarn, log.line(yarn)))
+    let yarn = log.position(|line| line.starts_with("error "))?;
+    log.holds("yarnpkg.com").then(|| reading(log, "yarn", yarn, log.line(yarn)))
 }

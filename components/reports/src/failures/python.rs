@@ -1,7 +1,7 @@
 //! pytest and unittest.
 
 use super::log::Log;
-use super::{Failing, Reading};
+use super::{FRAME_LINES, Failing, Found, MARKS, Reading};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
@@ -20,7 +20,7 @@ pub(super) fn pytest(log: &Log) -> Option<Reading> {
     let start =
         log.position(|line| is_bar(line, "FAILURES") || is_bar(line, "ERRORS")).unwrap_or(0);
     let blocks = blocks(log, start..summary.unwrap_or(end));
-    let mut failing = Vec::new();
+    let mut found = Found::default();
     let mut message = None;
     let mut of_name = HashMap::<&str, VecDeque<&(String, Range<usize>)>>::new();
     for block in &blocks {
@@ -35,7 +35,7 @@ pub(super) fn pytest(log: &Log) -> Option<Reading> {
         let heading =
             test.split_once("::").map_or(test.to_owned(), |(_, name)| name.replace("::", "."));
         let block = of_name.get_mut(heading.as_str()).and_then(VecDeque::pop_front);
-        failing.push(match block {
+        found.add(|| match block {
             Some((_, block)) => {
                 Failing::new(test, raised_message(log, block.clone()), block.clone())
             }
@@ -43,10 +43,11 @@ pub(super) fn pytest(log: &Log) -> Option<Reading> {
         });
     }
     if summary.is_none() {
-        failing.extend(blocks.iter().map(|(name, block)| {
-            Failing::new(name, raised_message(log, block.clone()), block.clone())
-        }));
+        for (name, block) in &blocks {
+            found.add(|| Failing::new(name, raised_message(log, block.clone()), block.clone()));
+        }
     }
+    let Found { failing, more } = found;
     let within = || log.lines(start..end);
     let error = within().find(|(_, line)| line.starts_with("E  "));
     let first_error = error.map(|(at, _)| error_of_run(log, at)).or(message);
@@ -54,6 +55,7 @@ pub(super) fn pytest(log: &Log) -> Option<Reading> {
     Some(Reading {
         tool: "pytest",
         end,
+        more,
         first_error,
         marks,
         region: start..end,
@@ -123,6 +125,7 @@ fn raised<'a>(lines: impl Iterator<Item = (usize, &'a str)>) -> Vec<usize> {
             && number.is_some_and(|number| number.parse::<u32>().is_ok());
         match what {
             Some(what) if location && what.starts_with(" in ") => frame = Some(at),
+            Some(_) if marks.len() == MARKS => break,
             Some(what) if location && !what.is_empty() => marks.push(at),
             _ if line.starts_with("E ") => marks.extend(frame.take()),
             _ => {}
@@ -173,30 +176,31 @@ pub(super) fn unittest(log: &Log) -> Option<Reading> {
         let rest = line.strip_prefix("FAIL: ").or_else(|| line.strip_prefix("ERROR: "))?;
         Some(name(rest))
     };
-    let (mut failing, mut marks) = (Vec::<Failing>::new(), Vec::new());
+    let (mut found, mut marks) = (Found::default(), Vec::new());
     let mut open = false;
     for (at, line) in log.lines(0..end) {
         if line.starts_with("=====") || line.starts_with("Ran ") || (open && ends_block(log, at)) {
-            if let Some(last) = failing.last_mut().filter(|_| open) {
+            if let Some(last) = found.failing.last_mut().filter(|_| open) {
                 last.block.end = at;
             }
             open = false;
         }
         if let Some(test) = head(line).filter(|_| at > 0 && log.line(at - 1).starts_with("=====")) {
-            failing.push(Failing::new(&test, None, at..end));
-            open = true;
+            open = found.add(|| Failing::new(&test, None, at..end));
         }
     }
+    let Found { mut failing, more } = found;
     for one in &mut failing {
         let frames = log.lines(one.block.clone());
         let frames = frames.filter(|(_, line)| line.trim_start().starts_with("File \""));
-        marks.extend(frames.map(|(at, _)| at).rev());
-        one.message = unittest_message(log, one.block.clone()).unwrap_or_default();
+        marks.extend(frames.map(|(at, _)| at).rev().take(FRAME_LINES));
+        one.say(unittest_message(log, one.block.clone()));
     }
     let start = failing.first()?.block.start;
     Some(Reading {
         tool: "unittest",
         end,
+        more,
         marks,
         region: start..end,
         failing,

@@ -1,7 +1,7 @@
 //! rustc, `cargo test` and nextest.
 
 use super::log::Log;
-use super::{Failing, Reading};
+use super::{Failing, Found, Heads, MARKS, Reading};
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 
@@ -14,15 +14,15 @@ pub(super) fn cargo_test(log: &Log) -> Option<Reading> {
     let nextest =
         log.last(|line| line.trim_start().starts_with("Summary [") && line.contains(" failed"));
     let end = log.last(|line| line.starts_with("test result: FAILED.")).or(nextest)?;
-    let mut failing = match nextest {
+    let Found { mut failing, more } = match nextest {
         Some(end) => of_nextest(log, end),
         None => of_libtest(log, end),
     };
     for one in &mut failing {
-        one.message = error_of(log, one.block.clone()).unwrap_or_default();
+        one.say(error_of(log, one.block.clone()));
     }
     let marks = log.lines(0..end).filter(|(_, line)| panicked(line)).map(|(at, _)| at);
-    let marks = marks.collect::<Vec<_>>();
+    let marks = marks.take(MARKS).collect::<Vec<_>>();
     let first_error = marks.first().map(|at| message(log, *at));
     let first_error = first_error.or_else(|| {
         let error = log.lines(0..end).find(|(_, line)| line.starts_with("Error: "));
@@ -36,19 +36,20 @@ pub(super) fn cargo_test(log: &Log) -> Option<Reading> {
         marks,
         region,
         failing,
+        more,
         ..Reading::default()
     })
 }
 
 /// The tests that libtest lists right before each result, with what it prints under `---- NAME stdout ----`.
-fn of_libtest(log: &Log, end: usize) -> Vec<Failing> {
+fn of_libtest(log: &Log, end: usize) -> Found {
     let heading = |line: &str| {
         let name = line.strip_prefix("---- ")?.strip_suffix(" ----")?;
         name.strip_suffix(" stdout").or_else(|| name.strip_suffix(" stderr")).map(str::to_owned)
     };
     let mut blocks = HashMap::<String, VecDeque<Range<usize>>>::new();
     let mut open: Option<(String, usize)> = None;
-    let mut failing = Vec::new();
+    let mut found = Found::default();
     for (at, line) in log.lines(0..end + 1) {
         let name = heading(line);
         if (name.is_some() || line == "failures:")
@@ -62,12 +63,13 @@ fn of_libtest(log: &Log, end: usize) -> Vec<Failing> {
         if line.starts_with("test result: FAILED.") {
             for (at, name) in listed(log, at) {
                 let block = blocks.get_mut(&name).and_then(VecDeque::pop_front);
-                failing.push(Failing::new(&name, None, block.unwrap_or(at..at + 1)));
+                found.add(|| Failing::new(&name, None, block.unwrap_or(at..at + 1)));
             }
-            blocks.clear();
+            // A table that is cleared keeps its size, and the next results would clear all of it again.
+            blocks = HashMap::new();
         }
     }
-    failing
+    found
 }
 
 /// Returns the names right before a result. Output of tests is further up, so that no line of it is taken for a name.
@@ -80,8 +82,8 @@ fn listed(log: &Log, result: usize) -> Vec<(usize, String)> {
 }
 
 /// Reads `FAIL [   0.156s] (11/44) shop tests::adds`, with the output below it. The summary repeats these lines.
-fn of_nextest(log: &Log, end: usize) -> Vec<Failing> {
-    let mut failing = Vec::<Failing>::new();
+fn of_nextest(log: &Log, end: usize) -> Found {
+    let mut found = Found::default();
     let mut seen = std::collections::HashSet::new();
     let mut open = false;
     for (at, line) in log.lines(0..log.len()) {
@@ -92,7 +94,7 @@ fn of_nextest(log: &Log, end: usize) -> Vec<Failing> {
         });
         let ends =
             status.is_some() || (text.starts_with("────────────") || text.starts_with("Summary ["));
-        if ends && let Some(last) = failing.last_mut().filter(|_| open) {
+        if ends && let Some(last) = found.failing.last_mut().filter(|_| open) {
             last.block.end = at;
             open = false;
         }
@@ -105,12 +107,11 @@ fn of_nextest(log: &Log, end: usize) -> Vec<Failing> {
             };
             let name = name.split_whitespace().collect::<Vec<_>>().join(" ");
             if seen.insert(name.clone()) {
-                failing.push(Failing::new(&name, None, at..end.max(at + 1)));
-                open = true;
+                open = found.add(|| Failing::new(&name, None, at..end.max(at + 1)));
             }
         }
     }
-    failing
+    found
 }
 
 /// Returns the reason that a failing test printed.
@@ -149,15 +150,13 @@ pub(super) fn rustc(log: &Log) -> Option<Reading> {
         (line.starts_with("error[") || line.starts_with("error: "))
             && !ENDS.iter().any(|end| line.starts_with(end))
     };
-    let errors = log.lines(0..end).filter(|(_, line)| is_error(line)).map(|(at, _)| at);
-    let errors = errors.collect::<Vec<_>>();
+    let Heads { lines: errors, first, more, .. } = Heads::of(log, 0..end, is_error)?;
     let arrow = |at: &usize| {
         log.lines(at + 1..at + 4)
             .find(|(_, line)| line.trim_start().starts_with("--> "))
             .map(|(at, _)| at)
     };
     let marks = errors.iter().filter_map(arrow).collect::<Vec<_>>();
-    let first = *errors.first()?;
     let first_error = Some(log.line(first).to_owned());
     let failing = errors.iter().map(|at| {
         let blank = log.lines(*at..at + 100).find(|(_, line)| line.is_empty()).map(|(at, _)| at);
@@ -171,6 +170,7 @@ pub(super) fn rustc(log: &Log) -> Option<Reading> {
         marks,
         region: first..end,
         failing,
+        more,
         ..Reading::default()
     })
 }
