@@ -61,7 +61,7 @@ fn surefire(log: &Log) -> Option<Reading> {
     let end = log.last(total)?;
     let heading = |line: &str| {
         let (head, _) = line.split_once(" <<< ")?;
-        (!unlabelled(line).starts_with("Tests run:")).then(|| head.len())
+        (!unlabelled(line).starts_with("Tests run:")).then_some(head.len())
     };
     let mut found = Found::default();
     let mut marks = Vec::new();

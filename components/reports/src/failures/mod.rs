@@ -8,9 +8,10 @@
 //! If a log holds the output of several tools, the one whose summary is last has failed. Tools that only pass on the failure
 //! of another one (make, npm, Maven) count if no other tool is recognised.
 //!
-//! A log is written by an attacker. Every reader passes over it a fixed number of times, and lines that several failures
-//! share are read at most twice the log's size in total, so that time and memory grow as the log does; only the names of
-//! Go's tests are sorted. A reading has at most 5,000 failures and 60,000 marks, and each text of a failure at most 300 bytes.
+//! A log is written by an attacker. A reader passes over it a fixed number of times, and looks at a fixed number of lines
+//! around each of at most 5,000 failures. Lines that several failures share are searched for frames at most twice the size
+//! of the log in total. So time and memory grow as the log does; only the names of Go's tests are sorted. The names and
+//! messages of failures are cut behind 300 bytes, and there are at most 60,000 marks.
 
 mod counts;
 mod go;

@@ -5,7 +5,6 @@ use super::*;
 use std::time::{Duration, Instant};
 
 /// Runs something, and returns its result when it takes little time, also on a busy machine.
-#[expect(clippy::print_stderr, reason = "The times are what these tests are about")]
 fn soon<T>(name: &str, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let result = work();
