@@ -321,7 +321,7 @@ pub struct Group {
     pub message: String,
     /// The indices of its failures, in the order of the log.
     pub failures: Vec<usize>,
-    /// What the log has about the first failure, without noise.
+    /// The lines of the log about the first failure, without noise.
     pub excerpt: String,
 }
 

@@ -231,7 +231,7 @@ pub struct Session<'a> {
     review: Review,
     /// The criteria in force were shown since the last verification.
     criteria_shown: bool,
-    /// What the Editor has read and searched in this task.
+    /// The reads and searches of the Editor in this task.
     looked: Vec<String>,
     /// Bytes of the host's answers in this conversation.
     answer_bytes: usize,

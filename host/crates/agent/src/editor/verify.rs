@@ -431,7 +431,7 @@ struct LogOf {
     step: Option<String>,
 }
 
-/// What the logs of a run show.
+/// The parsed logs of a run.
 struct RunLog {
     failures: Failures,
     /// The end of the failing step's log.
@@ -621,7 +621,7 @@ fn counted(found: &Failures) -> String {
     }
 }
 
-/// What the log of a run that failed shows: the groups of failures, the text of the first, and the log's end.
+/// Describes the failure of a run from its log: the groups of failures, the text of the first, and the log's end.
 pub(super) fn last_failure(run: &VerifiedRun) -> String {
     match run.status {
         Status::Fail => described(run),
@@ -721,7 +721,7 @@ fn some(names: &[&str], most: usize) -> String {
     }
 }
 
-/// What is new or gone since the run before.
+/// Lists the failures that are new or gone since the run before.
 fn since(run: &VerifiedRun, before: &VerifiedRun) -> String {
     let id = before.run_id.as_deref().unwrap_or("the run before");
     let (added, removed) = run.lines;
