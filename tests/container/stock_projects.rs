@@ -13,7 +13,7 @@ use crate::world::World;
 
 /// The image of one language, made or found by the script. Returns `None`, after a report that the test is skipped, when it cannot be had.
 fn image(language: &str) -> Option<String> {
-    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let root = act_core::testing::checkout();
     let made = Command::new(root.join("scripts/test-images")).arg(language).output().unwrap();
     let listed = String::from_utf8(made.stdout).unwrap();
     let line = listed.lines().find_map(|line| line.split_once('='));

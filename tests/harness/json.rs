@@ -27,7 +27,7 @@ pub(crate) fn lines(told: &Done) -> Vec<Value> {
 }
 
 pub(crate) fn schema(name: &str) -> jsonschema::Validator {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../specs/schemas/{name}.json"));
+    let path = act_core::testing::checkout().join(format!("specs/schemas/{name}.json"));
     let schema = serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap();
     jsonschema::validator_for(&schema).unwrap()
 }

@@ -112,6 +112,14 @@ impl Running {
         self.model.as_ref().expect("the story has a script")
     }
 
+    /// Sends SIGSTOP as soon as the program waits for the model. Before that it may hold the lock of the store, and then
+    /// no other program gets it.
+    #[track_caller]
+    pub(crate) fn stop(&self) {
+        assert!(self.model().wait(Duration::from_secs(120), |counts| counts.requests >= 1));
+        self.signal(Signal::STOP);
+    }
+
     /// Sends SIGKILL, unless the program has ended.
     pub(crate) fn kill(&self) {
         self.signal_if_alive(Signal::KILL);

@@ -9,7 +9,7 @@ use regex::Regex;
 type Kinds = BTreeMap<String, BTreeSet<String>>;
 
 fn read(path: &str) -> String {
-    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+    fs::read_to_string(act_core::testing::checkout().join(path)).unwrap()
 }
 
 fn snake_case(name: &str) -> String {
@@ -47,8 +47,8 @@ fn of_specification(text: &str) -> Kinds {
 
 #[test]
 fn every_event_is_specified_with_its_fields() {
-    let mut code = of_code(&read("crates/core/src/event.rs"));
-    let specified = of_specification(&read("../specs/events.md"));
+    let mut code = of_code(&read("host/crates/core/src/event.rs"));
+    let specified = of_specification(&read("specs/events.md"));
     // Beside the patch as text, where that cannot hold it.
     code.get_mut("proposed").unwrap().insert("diff_base64".into());
     // The fields of these two are not named in the variant.

@@ -19,7 +19,7 @@ pub(crate) fn examples() -> &'static Path {
     BUILT.get_or_init(|| {
         let scratch = Path::new(env!("CARGO_TARGET_TMPDIR"));
         let built = scratch.join("examples");
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let root = act_core::testing::checkout();
         let outcome = Command::new(root.join("scripts/examples"))
             .arg(&built)
             .env("ACT", program())

@@ -91,7 +91,7 @@ impl Session {
 
     #[track_caller]
     fn is(&self, name: &str) {
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../tests/golden").join(name);
+        let path = act_core::testing::checkout().join("tests/golden").join(name);
         if std::env::var_os("ACT_BLESS").is_some() {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             return std::fs::write(&path, &self.text).unwrap();
@@ -178,7 +178,7 @@ fn a_line_and_cancels_in_it() {
     act.clone().env("ACT_FAIL_POINT", "accepted").act(["run", "an orphan"]);
     let mut session = Session::new(&act);
     session.types_in_both("queue").types_in_both("status").types_in_both("history");
-    first.signal(Signal::STOP);
+    first.stop();
     second.until_stderr_has("is stopped");
     session.remark("the first one is stopped").types("status").types("queue");
     session.types("cancel --id 7").types("cancel --id 2").types("cancel --id TASK-2");

@@ -16,8 +16,7 @@ use crate::harness::script::{asking, script};
 fn next_version(act: &Act) -> PathBuf {
     let bytes = builtin::SCOUT_B.bytes;
     let path = act.repo().parent().unwrap().join("next.wasm");
-    let manifest =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../components/scout-b/manifest.json");
+    let manifest = act_core::testing::checkout().join("components/scout-b/manifest.json");
     let mut manifest: Value = serde_json::from_str(&fs::read_to_string(manifest).unwrap()).unwrap();
     manifest["version"] = json!("0.2.0");
     let text = manifest.to_string();

@@ -14,8 +14,7 @@ use crate::harness::json::schema;
 fn first_version() -> Act {
     let act = Act::new();
     let place = act.repo().parent().unwrap().to_owned();
-    let archive =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/fixtures/0.1.0/state.tar.gz");
+    let archive = act_core::testing::checkout().join("tests/fixtures/0.1.0/state.tar.gz");
     let unpacked = Command::new("tar").arg("-xzpf").arg(archive).arg("-C").arg(&place).status();
     assert!(unpacked.unwrap().success());
     fs::remove_dir_all(act.repo()).unwrap();

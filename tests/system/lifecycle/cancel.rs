@@ -102,7 +102,7 @@ fn a_stopped_task_is_cancelled_as_well() {
     let act = repository().script(&silent());
     let first = act.clone().start(["run", "first"]);
     first.until_stderr_has("Analyzing codebase...");
-    first.signal(Signal::STOP);
+    first.stop();
     act.act(["cancel"]).status(0);
     first.wait().status(130);
 }

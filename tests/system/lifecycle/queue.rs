@@ -136,7 +136,7 @@ fn a_stopped_owner_is_shown_and_not_robbed() {
     let act = repository().script(&silent());
     let first = act.clone().start(["run", "first"]);
     first.until_stderr_has("Analyzing codebase...");
-    first.signal(Signal::STOP);
+    first.stop();
     let second = act.clone().start(["run", "second"]);
     second.until_stderr_has("is stopped in");
     let status = document(&act, &["status", "--json"]);

@@ -59,7 +59,7 @@ fn security_line_33_the_environment_is_what_was_granted() {
 #[test]
 fn security_line_35_a_component_with_a_model_chooses_neither_model_nor_address_nor_headers() {
     // The interface has no word for any of them.
-    let interface = Path::new(env!("CARGO_MANIFEST_DIR")).join("../wit/deps/model/model.wit");
+    let interface = act_core::testing::checkout().join("wit/deps/model/model.wit");
     let text = fs::read_to_string(interface).unwrap();
     let code = text.lines().filter(|line| !line.trim_start().starts_with("///"));
     let code: String = code.flat_map(|line| [line, "\n"]).collect();

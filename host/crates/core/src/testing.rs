@@ -2,6 +2,7 @@
 //! event of a task that ended.
 
 use std::io::Write;
+use std::path::{Path, PathBuf};
 
 use crate::TaskState;
 use crate::event::EventKind;
@@ -20,6 +21,21 @@ pub fn task_finished(state: TaskState, exit: Exit) -> EventKind {
         gate_inputs_changed: vec![],
         edits_refused: Default::default(),
     }
+}
+
+/// Returns the checkout whose tests run: the nearest directory above the package of the running test that holds
+/// `specs/schemas`. Cargo names the package when it runs a test; the path from the time of compilation would be another one
+/// where several checkouts share a target directory.
+///
+/// # Panics
+///
+/// Outside of `cargo test`.
+#[allow(clippy::expect_used, reason = "a test that cannot go on panics")]
+pub fn checkout() -> PathBuf {
+    let package = std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo runs the tests");
+    let above = Path::new(&package).ancestors();
+    let found = above.into_iter().find(|directory| directory.join("specs/schemas").is_dir());
+    found.expect("the tests run in a checkout").to_owned()
 }
 
 /// Reports that the running test, or a part of it, cannot run on this machine. The caller returns afterwards.

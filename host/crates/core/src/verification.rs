@@ -573,11 +573,8 @@ mod tests {
     // VERIFIER-32
     #[test]
     fn the_codes_of_warnings_are_those_of_the_specification() {
-        let rules = std::fs::read_to_string(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../../specs/verifier.md"
-        ))
-        .unwrap();
+        let rules =
+            std::fs::read_to_string(crate::testing::checkout().join("specs/verifier.md")).unwrap();
         let rule = rules.split("**VERIFIER-32**").nth(1).unwrap().split("\n\n").next().unwrap();
         let listed: Vec<_> = rule.split('`').skip(1).step_by(2).collect();
         assert_eq!(listed.len(), WarningCode::SourceWrites as usize + 1, "{listed:?}");

@@ -307,7 +307,7 @@ mod tests {
             ("components/reports", REPORTS),
             ("components/templates", TEMPLATES),
         ] {
-            let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(from);
+            let root = act_core::testing::checkout().join(from);
             let mut there = BTreeSet::new();
             below(&root, &root, &mut there);
             let ours: BTreeSet<_> = embedded.iter().map(|(path, _)| (*path).to_owned()).collect();

@@ -210,7 +210,7 @@ fn a_refusal_names_both_versions() {
 // COMPONENT-1
 #[test]
 fn the_versions_are_those_of_the_files() {
-    let deps = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../wit/deps");
+    let deps = act_core::testing::checkout().join("wit/deps");
     let mut packages = vec![];
     for entry in std::fs::read_dir(deps).unwrap() {
         let dir = entry.unwrap().path();

@@ -3,8 +3,6 @@
 
 #![allow(clippy::unwrap_used, reason = "for tests alone: a test that cannot go on panics")]
 
-use std::path::Path;
-
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 
@@ -14,8 +12,7 @@ pub fn holds<T: JsonSchema>(name: &str) {
     let schema =
         SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
     let generated = serde_json::to_string_pretty(&schema).unwrap() + "\n";
-    let path =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../../specs/schemas/{name}.json"));
+    let path = crate::testing::checkout().join(format!("specs/schemas/{name}.json"));
     if std::env::var_os("ACT_BLESS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
         std::fs::write(&path, &generated).unwrap();

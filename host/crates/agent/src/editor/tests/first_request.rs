@@ -1,7 +1,6 @@
 //! The whole first request of a task on each wire, as the provider gets it. `ACT_BLESS=1` writes the golden files.
 
 use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 
 use act_core::event::Events;
@@ -28,13 +27,12 @@ impl Tool for Offered {
     }
 }
 
-fn root() -> &'static Path {
-    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."))
-}
-
 /// The tools of the built-in file tools, from their manifest.
 fn file_tools() -> Vec<Arc<dyn Tool>> {
-    let manifest = fs::read_to_string(root().join("components/file-tools/manifest.json")).unwrap();
+    let manifest = fs::read_to_string(
+        act_core::testing::checkout().join("components/file-tools/manifest.json"),
+    )
+    .unwrap();
     let manifest: Value = serde_json::from_str(&manifest).unwrap();
     let text = |tool: &Value, name: &str| tool[name].as_str().unwrap().to_owned();
     let tools = manifest["tools"].as_array().unwrap().iter().map(|tool| {
@@ -68,7 +66,8 @@ fn the_first_request_is_the_golden_one() {
         assert_eq!(told.state(), ("STUCK", Some("model_idle")), "{:?}", told.finished);
         let request = server.requests().remove(0);
         let text = format!("{:#}\n", request.body);
-        let path = root().join(format!("tests/golden/first-request.{wire}.json"));
+        let path =
+            act_core::testing::checkout().join(format!("tests/golden/first-request.{wire}.json"));
         if std::env::var_os("ACT_BLESS").is_some() {
             fs::write(&path, &text).unwrap();
         }
