@@ -27,7 +27,7 @@ fn entry() -> Entry {
     let subject = Subject {
         name: "file-tools".into(),
         sha256: digest.clone(),
-        world: Some("agentcommand:worlds/tool@1.1.0".into()),
+        world: Some("agentcommand:worlds/tool@1.2.0".into()),
     };
     Entry::new(Event::Query)
         .subject(&subject)

@@ -13,7 +13,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::hostile::{
-    Heard, PLENTY, Repository, attack, bytes, host, load_with, nothing, packed, reading,
+    Heard, PLENTY, Repository, attack, attack_as_tool, bytes, editing, host, load_with, nothing,
+    packed, reading,
 };
 
 fn refused(bytes: &[u8]) -> LoadError {
@@ -74,7 +75,7 @@ fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
         let shown = refused(&importing(import)).to_string();
         assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
     }
-    let edits = refused(&importing("agentcommand:repo/edit@1.3.0"));
+    let edits = refused(&importing("agentcommand:repo/edit@1.4.0"));
     assert!(
         matches!(edits, LoadError::Refused { why: AdmissionError::ScoutThatEdits(_), .. }),
         "{edits}"
@@ -88,8 +89,14 @@ fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
 
 /// Returns the component as a toolchain builds it from interfaces of another version: only the names of imports differ.
 fn built_against(from: &str, to: &str) -> Vec<u8> {
+    let (component, changed) = renamed(packed("hostile", &["repo.read"]), from, to);
+    assert!(changed > 0, "{from} is nowhere in it");
+    component
+}
+
+/// Replaces a name everywhere in a component, and returns how often it occurred.
+fn renamed(mut component: Vec<u8>, from: &str, to: &str) -> (Vec<u8>, usize) {
     assert_eq!(from.len(), to.len(), "names have a length in front");
-    let mut component = packed("hostile", &["repo.read"]);
     let mut at = 0;
     let mut changed = 0;
     while let Some(found) = component[at..].windows(from.len()).position(|w| w == from.as_bytes()) {
@@ -97,14 +104,13 @@ fn built_against(from: &str, to: &str) -> Vec<u8> {
         at += found + to.len();
         changed += 1;
     }
-    assert!(changed > 0, "{from} is nowhere in it");
-    component
+    (component, changed)
 }
 
 // COMPONENT-2
 #[tokio::test]
 async fn a_component_built_against_an_older_minor_version_still_runs() {
-    let older = built_against("agentcommand:repo/read@1.3.0", "agentcommand:repo/read@1.0.0");
+    let older = built_against("agentcommand:repo/read@1.4.0", "agentcommand:repo/read@1.0.0");
     let loaded = host().load(&older, Grant::builtin_scout(), &Events::silent()).unwrap();
     let loaded = loaded.into_scout().unwrap();
     assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.0.0"));
@@ -114,12 +120,36 @@ async fn a_component_built_against_an_older_minor_version_still_runs() {
     assert_eq!(read["a.txt"]["ok"], "hello");
 }
 
+// COMPONENT-2
+#[tokio::test]
+async fn a_component_built_before_there_was_a_history_runs_unchanged() {
+    // The tool imports neither the history nor anything else that is new.
+    let manifest = json!({
+        "kind": "tool", "name": "old", "version": "1", "about": "Old.",
+        "needs": [{"grant": "repo.read", "why": "x"}, {"grant": "repo.write", "why": "x"}],
+        "tools": [{"name": "attack", "description": "Old.", "parameters": {}}],
+    });
+    let mut bytes = custom_section::pack(&bytes("hostile-tool"), manifest.to_string().as_bytes());
+    for interface in ["read", "symbols", "edit"] {
+        let name = |version: &str| format!("agentcommand:repo/{interface}@{version}");
+        bytes = renamed(bytes, &name("1.4.0"), &name("1.3.0")).0;
+    }
+    let loaded = host().load(&bytes, Grant::builtin_tool(), &Events::silent()).unwrap();
+    let loaded = loaded.into_tool().unwrap();
+    let imports = || loaded.imports.iter().filter(|import| import.starts_with("agentcommand:repo"));
+    assert!(imports().count() > 0 && imports().all(|import| import.ends_with("@1.3.0")));
+    let repository = Repository::new();
+    let services = editing(&repository.writers()[0], Events::silent());
+    let read = attack_as_tool(&loaded, "read", &["a.txt"], services).await;
+    assert_eq!(read["a.txt"]["ok"], "hello");
+}
+
 // COMPONENT-3
 #[test]
 fn a_newer_minor_and_another_major_version_are_refused_with_both_versions() {
     for (from, to, code) in [
-        ("agentcommand:repo/read@1.3.0", "agentcommand:repo/read@1.4.0", "interface_newer"),
-        ("agentcommand:repo/read@1.3.0", "agentcommand:repo/read@2.0.0", "interface_foreign"),
+        ("agentcommand:repo/read@1.4.0", "agentcommand:repo/read@1.5.0", "interface_newer"),
+        ("agentcommand:repo/read@1.4.0", "agentcommand:repo/read@2.0.0", "interface_foreign"),
         ("agentcommand:scout/scout@1.0.0", "agentcommand:scout/scout@1.1.0", "interface_newer"),
         ("agentcommand:scout/scout@1.0.0", "agentcommand:scout/scout@0.1.0", "interface_foreign"),
     ] {
@@ -151,9 +181,9 @@ fn the_kind_is_what_the_component_exports() {
 #[test]
 fn loading_tells_what_it_found() {
     let loaded = load_with(&["repo.read"], Grant::builtin_scout()).unwrap();
-    assert_eq!(loaded.world, "agentcommand:worlds/scout@1.1.0");
+    assert_eq!(loaded.world, "agentcommand:worlds/scout@1.2.0");
     assert_eq!(loaded.sha256, act_workspace::digest(&packed("hostile", &["repo.read"])));
-    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.3.0"));
+    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.4.0"));
     assert_eq!(loaded.grant.llm, None, "granted but not declared");
 }
 
@@ -235,7 +265,7 @@ impl Tools {
 #[tokio::test]
 async fn the_file_tools_edit_what_they_read_and_nothing_that_is_protected() {
     let tools = Tools::new();
-    assert_eq!(tools.loaded.world, "agentcommand:worlds/tool@1.1.0");
+    assert_eq!(tools.loaded.world, "agentcommand:worlds/tool@1.2.0");
     let read = tools.call("read", json!({ "path": "a.txt" })).await;
     let expected = "a.txt · version 1 · lines 1-1 of 1 · no newline at the end\n1| hello";
     assert_eq!(read, expected);

@@ -4,8 +4,8 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use act_agent::scout::check_facts;
 use act_agent::scout::facts_a::FactsA;
+use act_agent::scout::{OwnReport, check_facts};
 use act_component::builtin::SCOUT_A;
 use act_component::{ComponentHost, Grant, ScoutQuestion, Services};
 use act_core::event::Events;
@@ -36,7 +36,7 @@ async fn raw(host: &ComponentHost, root: &Path, question: &str) -> String {
         .into_scout()
         .unwrap();
     let raw = scout.ask(asked, services, PLENTY, &CancellationToken::new()).await.unwrap();
-    check_facts("scout-a", &raw, &view).unwrap();
+    check_facts("scout-a", &raw, &OwnReport::new(None).unwrap(), &view).unwrap();
     raw
 }
 
@@ -332,7 +332,8 @@ async fn facts_that_do_not_hold_do_not_leave_the_host() {
     let wrong = |change: &dyn Fn(&mut Value)| {
         let mut facts = good.clone();
         change(&mut facts);
-        check_facts("scout-a", &facts.to_string(), &view).unwrap_err()
+        let own = OwnReport::new(None).unwrap();
+        check_facts("scout-a", &facts.to_string(), &own, &view).unwrap_err()
     };
     assert!(wrong(&|f| f["entry_points"] = json!(["ghost.py"])).contains("ghost.py"));
     assert!(wrong(&|f| f["map"][0]["path"] = json!("credentials.py")).contains("credentials.py"));
@@ -367,11 +368,21 @@ async fn hostile_sources_do_not_keep_the_facts_from_coming() {
     assert!(facts.symbols.iter().any(|symbol| symbol.name == "good"));
 }
 
-// CAPABILITY-28
+// SCOUT-10
 #[test]
-fn facts_of_an_added_scout_are_any_json() {
+fn facts_of_an_added_scout_fit_the_schema_of_its_manifest() {
     let temp = tempfile::tempdir().unwrap();
     let view = RepoView::open(temp.path(), Profile::Scout).unwrap();
-    assert_eq!(check_facts("notes", r#"{"summary":"2 notes"}"#, &view).unwrap(), "2 notes");
-    assert!(check_facts("notes", "2 notes", &view).unwrap_err().contains("no JSON"));
+    let none = OwnReport::new(None).unwrap();
+    assert_eq!(check_facts("notes", r#"{"summary":"2 notes"}"#, &none, &view).unwrap(), "2 notes");
+    assert!(check_facts("notes", "2 notes", &none, &view).unwrap_err().contains("no JSON"));
+    let schema = r#"{"type":"object","required":["summary"],
+                     "properties":{"summary":{"type":"string"},"notes":{"type":"array"}}}"#;
+    let own = OwnReport::new(Some(schema)).unwrap();
+    assert_eq!(check_facts("notes", r#"{"summary":"one"}"#, &own, &view).unwrap(), "one");
+    for (facts, why) in [(r#"{"notes":[]}"#, "summary"), (r#"{"summary":"x","notes":1}"#, "/notes")]
+    {
+        let wrong = check_facts("notes", facts, &own, &view).unwrap_err();
+        assert!(wrong.contains(why), "{wrong}");
+    }
 }

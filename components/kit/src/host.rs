@@ -2,10 +2,10 @@
 
 use crate::bindings::agentcommand::model::chat;
 use crate::bindings::agentcommand::progress::progress;
-use crate::bindings::agentcommand::repo::{read, symbols};
+use crate::bindings::agentcommand::repo::{history, read, symbols};
 use crate::world::{
-    Advice, Answer, Chunk, Conversation, Entries, Hits, Model, Outline, Pattern, Progress, Refusal,
-    Repository, Selection, Slice, Summary, Tool, Turn, World,
+    Advice, Answer, Changes, Chunk, Conversation, Entries, Hits, Model, Outline, Pattern, Progress,
+    Refusal, Repository, Selection, Slice, Summary, Tool, Turn, World,
 };
 
 /// The host that this component runs in.
@@ -40,6 +40,10 @@ impl Repository for Host {
 
     fn summary_page(&self, paths: &[String], names: &[String]) -> Vec<Result<Summary, Refusal>> {
         symbols::summaries(paths, names)
+    }
+
+    fn recent_changes(&self, limit: u32) -> Result<Changes, Refusal> {
+        history::recent_changes(limit)
     }
 }
 

@@ -33,15 +33,17 @@ pub mod world;
 pub mod bindings {
     wit_bindgen::generate!({
         path: "../../wit",
-        world: "agentcommand:worlds/scout@1.1.0",
+        world: "agentcommand:worlds/scout@1.2.0",
         generate_all,
         pub_export_macro: true,
         default_bindings_module: "act_kit::bindings",
         additional_derives: [PartialEq, Eq],
         additional_type_attributes: {
-            "agentcommand:repo/symbols@1.3.0/edge": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.3.0/outline": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.3.0/symbol": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.4.0/edge": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.4.0/outline": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.4.0/symbol": [#[derive(Default)]],
+            "agentcommand:repo/history@1.4.0/change": [#[derive(Default)]],
+            "agentcommand:repo/history@1.4.0/changes": [#[derive(Default)]],
             "agentcommand:scout/scout@1.0.0/question": [#[derive(Default)]],
         },
     });
@@ -52,12 +54,13 @@ pub mod bindings {
 pub mod tool_bindings {
     wit_bindgen::generate!({
         path: "../../wit",
-        world: "agentcommand:worlds/tool@1.1.0",
+        world: "agentcommand:worlds/tool@1.2.0",
         with: {
             "agentcommand:types/types@1.1.0": crate::bindings::agentcommand::types::types,
             "agentcommand:progress/progress@1.0.0": crate::bindings::agentcommand::progress::progress,
-            "agentcommand:repo/read@1.3.0": crate::bindings::agentcommand::repo::read,
-            "agentcommand:repo/symbols@1.3.0": crate::bindings::agentcommand::repo::symbols,
+            "agentcommand:repo/read@1.4.0": crate::bindings::agentcommand::repo::read,
+            "agentcommand:repo/symbols@1.4.0": crate::bindings::agentcommand::repo::symbols,
+            "agentcommand:repo/history@1.4.0": crate::bindings::agentcommand::repo::history,
             "agentcommand:model/chat@1.0.0": crate::bindings::agentcommand::model::chat,
         },
         generate_all,

@@ -2,9 +2,9 @@
 
 use crate::tool::{Change, EditError, EditableRepository, Operation, Reason};
 use crate::world::{
-    Advice, Answer, Call, Chunk, Conversation, Entries, Entry, Hit, Hits, Kind, Model, Outline,
-    Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary, Symbol, Tool, Turn,
-    Usage, Version, World,
+    Advice, Answer, Call, Change, Changes, Chunk, Conversation, Entries, Entry, Hit, Hits, Kind,
+    Model, Outline, Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary,
+    Symbol, Tool, Turn, Usage, Version, World,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -29,6 +29,7 @@ pub struct Files {
     read_limit: Option<usize>,
     foreign_write: RefCell<Option<(String, Vec<u8>)>>,
     refusals: RefCell<Vec<(Operation, String, Reason)>>,
+    changes: Option<Changes>,
 }
 
 impl Files {
@@ -65,6 +66,26 @@ impl Files {
     #[must_use]
     pub fn incomplete(mut self, path: &str) -> Self {
         self.outlines.entry(path.to_owned()).or_default().complete = false;
+        self
+    }
+
+    /// Sets the files that each commit changed, the newest commit first. Without it the host grants no history.
+    #[must_use]
+    pub fn changed(mut self, commits: &[&[&str]]) -> Self {
+        let mut changes = Changes { complete: true, ..Changes::default() };
+        for (age, files) in commits.iter().enumerate() {
+            let mut numbers = Vec::new();
+            for file in *files {
+                let known = changes.paths.iter().position(|path| path == file);
+                numbers.push(known.unwrap_or(changes.paths.len()) as u32);
+                if known.is_none() {
+                    changes.paths.push((*file).to_owned());
+                }
+            }
+            changes.items.push(Change { age: age as u32, files: numbers });
+        }
+        changes.commits = commits.len() as u32;
+        self.changes = Some(changes);
         self
     }
 
@@ -205,6 +226,14 @@ impl Repository for Files {
             summary
         };
         self.outline_page(paths).into_iter().map(|outline| outline.map(summary)).collect()
+    }
+
+    fn recent_changes(&self, limit: u32) -> Result<Changes, Refusal> {
+        let denied = || Refusal::Denied("repo.history: not granted to this component".to_owned());
+        let mut changes = self.changes.clone().ok_or_else(denied)?;
+        changes.items.retain(|change| change.age < limit);
+        changes.commits = changes.commits.min(limit);
+        Ok(changes)
     }
 }
 

@@ -3,10 +3,13 @@
 //! The types are those that are generated from `wit/`. The traits are the host's interfaces, so that the same component
 //! runs against the real host ([`crate::host`]) and against one in memory ([`crate::testing`]).
 
+use std::collections::BTreeMap;
+
 pub use crate::bindings::agentcommand::model::chat::{
     Stop, Tool, ToolCall as Call, ToolResult as Answer, Turn, Usage,
 };
 pub use crate::bindings::agentcommand::progress::progress::Advice;
+pub use crate::bindings::agentcommand::repo::history::{Change, Changes};
 pub use crate::bindings::agentcommand::repo::read::{
     Chunk, Entries, Entry, Hit, Hits, Kind, Pattern, Selection, Slice,
 };
@@ -42,6 +45,52 @@ impl Summary {
     }
 }
 
+impl Changes {
+    /// Returns the changes with the paths of their files; the newest is first.
+    pub fn newest_first(&self) -> impl Iterator<Item = (u32, Vec<&str>)> {
+        self.items.iter().map(|change| {
+            let files = change.files.iter().filter_map(|file| self.path(*file));
+            (change.age, files.collect())
+        })
+    }
+
+    /// Returns how often each file was changed, and how many commits ago it was changed last.
+    pub fn each_file(&self) -> BTreeMap<&str, Touched> {
+        let mut files = BTreeMap::new();
+        for (age, changed) in self.newest_first() {
+            for file in changed {
+                files.entry(file).or_insert(Touched { times: 0, age }).times += 1;
+            }
+        }
+        files
+    }
+
+    /// Returns how many commits changed another file together with one of `paths`. A commit that changed several of
+    /// `paths` counts once.
+    pub fn together_with(&self, paths: &[&str]) -> BTreeMap<&str, u32> {
+        let mut counts = BTreeMap::new();
+        for (_, changed) in self.newest_first() {
+            if changed.iter().any(|file| paths.contains(file)) {
+                for file in changed.into_iter().filter(|file| !paths.contains(file)) {
+                    *counts.entry(file).or_insert(0) += 1;
+                }
+            }
+        }
+        counts
+    }
+
+    fn path(&self, file: u32) -> Option<&str> {
+        self.paths.get(file as usize).map(String::as_str)
+    }
+}
+
+/// How often the commits of an answer changed a file, and how many commits lie between the last of them and `HEAD`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Touched {
+    pub times: u32,
+    pub age: u32,
+}
+
 impl Refusal {
     /// The refusal as a sentence.
     pub fn message(self) -> String {
@@ -53,8 +102,8 @@ impl Refusal {
     }
 }
 
-/// The repository as the host shows it. The required methods are the functions of `repo/read` and `repo/symbols`; the
-/// provided ones go through all pages.
+/// The repository as the host shows it. The required methods are the functions of `repo/read`, `repo/symbols` and
+/// `repo/history`; the provided ones go through all pages.
 pub trait Repository {
     /// Returns one page of a listing, and the cursor of the next page.
     ///
@@ -84,6 +133,14 @@ pub trait Repository {
     /// Returns summaries of outlines, one answer for each, in order, like `outline_page`. A summary names the
     /// definitions whose names contain one of `names`, in either case.
     fn summary_page(&self, paths: &[String], names: &[String]) -> Vec<Result<Summary, Refusal>>;
+
+    /// Returns which files in view each of at most `limit` commits changed, from `HEAD` on. The host looks at 2,000 commits at
+    /// most. Without git the answer is empty. The manifest has to ask for `repo.history`.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal of a component that was not granted `repo.history` and `repo.read`.
+    fn recent_changes(&self, limit: u32) -> Result<Changes, Refusal>;
 
     /// Lists entries, at most `most`. `truncated` says that there are more, or that the host did not look further.
     ///

@@ -14,6 +14,9 @@ pub struct FactsB {
     pub schema_version: String,
     /// `b`.
     pub scout: String,
+    /// The pipeline in `agent.yaml`, which decides when a task is done. Missing where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pipeline: Option<Pipeline>,
     /// The root's first, then by directory.
     pub projects: Vec<Project>,
     /// To verify in: the user's own, one that CI or a Dockerfile uses, or a public one of a version that fits.
@@ -26,6 +29,26 @@ pub struct FactsB {
     /// Only where a log was given.
     #[serde(deserialize_with = "nullable")]
     pub failure: Option<Failure>,
+}
+
+/// The steps of `agent.yaml`, as they are written.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct Pipeline {
+    /// `act init` wrote the file from facts like these, so its steps are no evidence for how the repository is tested.
+    pub by_init: bool,
+    pub steps: Vec<PipelineStep>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+pub struct PipelineStep {
+    pub name: String,
+    /// May have several lines.
+    pub command: String,
+    pub source: Location,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -73,6 +96,9 @@ pub struct Command {
     pub command: String,
     /// Where it is said; for what one does by custom, where the tool is declared.
     pub source: Location,
+    /// A sentence that a user of the command has to know: it needs a browser, or it runs fewer tests than another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub remark: Option<String>,
 }
 
 /// A line of a file, from 1.
@@ -159,7 +185,9 @@ impl FactsB {
         let projects = self.projects.iter().flat_map(Project::locations);
         let conflicts = self.conflicts.iter().flat_map(|conflict| &conflict.sources);
         let failure = self.failure.iter().flat_map(|failure| &failure.locations);
-        projects.chain(conflicts).chain(failure)
+        let steps = self.pipeline.iter().flat_map(|pipeline| &pipeline.steps);
+        let steps = steps.map(|step| &step.source);
+        steps.chain(projects).chain(conflicts).chain(failure)
     }
 
     /// Summarises the facts in one line. Control characters are replaced, because the texts come from the repository

@@ -2,6 +2,7 @@
 //!
 //! - [`report_a`] and [`report_b`]: the reports of Scout A and Scout B, schema version 1.
 //! - [`facts_a`] and [`facts_b`]: what they compute without a model (`act scout a --facts`).
+//! - [`commands`]: what a command line does: test, build, install, run a part, or do harm.
 //! - [`failures`]: the failures that a step's log shows.
 //! - [`source`]: which language a path names, and whether it names a test.
 //!
@@ -28,6 +29,7 @@ macro_rules! words {
     };
 }
 
+pub mod commands;
 pub mod facts_a;
 pub mod facts_b;
 pub mod failures;

@@ -1,6 +1,9 @@
 //! Reads what CI runs, with which versions and images: GitHub Actions, GitLab, CircleCI, Azure, Travis and similar ones.
 //!
 //! One walk serves all of them, because their keys have the same meaning wherever they occur.
+//!
+//! Jobs are weighed: the one that runs the tests of a change is the best evidence. A job for a release, a subset, one of
+//! several platforms or a linter weighs more, by the names of its file, job and steps, its triggers and its conditions.
 
 use crate::draft::Rank;
 use crate::facts::{Location, Prerequisite};
@@ -9,7 +12,9 @@ use crate::located::{Node, Value};
 use crate::statement::{Statement, script};
 use crate::tree::{Tree, location};
 use crate::version::Claim;
+use act_kit::inventory::name;
 use act_kit::paths::resolve;
+use std::collections::BTreeSet;
 
 #[derive(Debug, Default)]
 pub(crate) struct Ci {
@@ -22,6 +27,124 @@ pub(crate) struct Ci {
 
 const MOST: usize = 30;
 const DEPTH: usize = 40;
+
+/// The weight from which a job is about something else than the tests of a change.
+pub(crate) const ASIDE: u32 = 4;
+/// The weight of a job for another platform than the Linux of a container. Such a job still runs the tests.
+const PLATFORM: u32 = 3;
+
+/// Words in the name of a file, job or step that is about something else than the tests of a change.
+const OTHER: [&str; 53] = [
+    "release",
+    "releases",
+    "publish",
+    "deploy",
+    "deployment",
+    "docs",
+    "doc",
+    "documentation",
+    "pages",
+    "website",
+    "nightly",
+    "cron",
+    "codeql",
+    "lint",
+    "linter",
+    "lints",
+    "linting",
+    "format",
+    "fmt",
+    "style",
+    "typing",
+    "typecheck",
+    "bench",
+    "benches",
+    "benchmark",
+    "benchmarks",
+    "fuzz",
+    "fuzzing",
+    "sanitizer",
+    "sanitizers",
+    "asan",
+    "valgrind",
+    "audit",
+    "security",
+    "legacy",
+    "compat",
+    "compatibility",
+    "msrv",
+    "minimal",
+    "subset",
+    "native",
+    "graal",
+    "graalvm",
+    "android",
+    "ios",
+    "wasm",
+    "reproducible",
+    "e2e",
+    "browser",
+    "smoke",
+    "downstream",
+    "experimental",
+    "qemu",
+];
+const PLATFORMS: [&str; 12] = [
+    "windows", "win", "macos", "mac", "osx", "freebsd", "openbsd", "netbsd", "mingw64", "msys2",
+    "cygwin", "riscv64",
+];
+
+/// Returns the weight of a name.
+fn of_name(name: &str) -> u32 {
+    let name = name.to_lowercase();
+    let mut words = name.split(|c: char| !c.is_ascii_alphanumeric());
+    let has = |list: &[&str]| words.clone().any(|word| list.contains(&word));
+    let platform = u32::from(has(&PLATFORMS)) * PLATFORM;
+    match has(&OTHER) {
+        true => ASIDE + platform,
+        false => {
+            platform + u32::from(words.any(|word| ["check", "checks", "build"].contains(&word)))
+        }
+    }
+}
+
+/// Returns the weight of the events that start a workflow. One that no change starts says less about changes.
+fn of_triggers(on: &Node) -> u32 {
+    let listed = on.each().iter().filter_map(Node::text);
+    let names = listed.chain(on.entries().iter().map(|entry| entry.key.as_str()));
+    let names = names.collect::<Vec<_>>();
+    let change = ["pull_request", "pull_request_target", "merge_group"];
+    if names.is_empty() || names.iter().any(|name| change.contains(name)) {
+        return 0;
+    }
+    let push = on.get(&["push"]);
+    let tagged =
+        push.is_some_and(|push| push.get(&["tags"]).is_some() && push.get(&["branches"]).is_none());
+    match names.contains(&"push") && !tagged {
+        true => 0,
+        false if names.contains(&"workflow_call") => 1,
+        false => ASIDE,
+    }
+}
+
+/// Returns the weight of what a job or step says about itself: where it runs, when, and whether its failure counts.
+fn of_conditions(node: &Node) -> u32 {
+    let platform = ["runs-on", "os", "vmImage"].iter().find_map(|key| node.text_at(&[key]));
+    let foreign =
+        platform.is_some_and(|(text, _)| of_name(text) >= PLATFORM && !text.contains("${{"));
+    let condition = node.text_at(&["if"]).map_or("", |(text, _)| text);
+    let other = ["schedule", "workflow_dispatch", "release", "refs/tags"];
+    let ignored = ["continue-on-error", "allow_failure", "continueOnError"];
+    let ignored =
+        ignored.iter().any(|key| node.text_at(&[key]).is_some_and(|(text, _)| text == "true"));
+    u32::from(foreign) * PLATFORM
+        + u32::from(ignored) * PLATFORM
+        + match condition {
+            "" => 0,
+            text if other.iter().any(|word| text.contains(word)) => ASIDE,
+            _ => 1,
+        }
+}
 
 /// Keys with lines of shell as values.
 const SCRIPTS: [&str; 9] = [
@@ -62,26 +185,37 @@ pub(crate) fn read(tree: &Tree<'_>) -> Ci {
     let workflows = tree.below(".github/workflows").filter(yaml);
     let mut paths =
         workflows.chain(single.into_iter().filter(|path| tree.has(path))).collect::<Vec<_>>();
-    // Workflows that release or publish say less about testing.
-    let other = |path: &str| {
-        ["release", "publish", "deploy", "docs", "pages", "nightly", "codeql", "lint"]
-            .iter()
-            .any(|word| path.contains(word))
-    };
-    paths.sort_by_key(|path| (other(path), *path));
+    // Where there are more files than are read, those about tests are.
+    paths.sort_by_key(|path| (of_name(name(path)), *path));
     let mut ci = Ci::default();
     for path in paths.into_iter().take(MOST) {
         if let Some(node) = tree.manifest(path) {
             let mut walk = Walk { path, ci: &mut ci };
-            walk.node(&node, &Scope::default(), 0);
+            let triggers = node.get(&["on"]).map_or(0, of_triggers);
+            let scope = Scope { weight: of_name(name(path)).max(triggers), ..Scope::default() };
+            walk.node(&node, &scope, 0);
         }
     }
+    ci.statements.sort_by_key(|statement| statement.weight);
+    several_versions(&mut ci.claims);
     ci
+}
+
+/// Marks the versions of a tool that CI uses beside another: jobs and matrices differ on purpose.
+fn several_versions(claims: &mut [Claim]) {
+    let specs =
+        claims.iter().map(|claim| (claim.tool, claim.spec.clone())).collect::<BTreeSet<_>>();
+    for claim in claims {
+        claim.among |= specs.iter().filter(|(tool, _)| *tool == claim.tool).count() > 1;
+    }
 }
 
 /// Settings that apply to everything below a node.
 #[derive(Clone, Default)]
 struct Scope<'a> {
+    weight: u32,
+    /// Whether the entries are jobs by their names.
+    jobs: bool,
     directory: String,
     /// Whether the directory is outside of the repository or unknown.
     away: bool,
@@ -102,6 +236,12 @@ impl Walk<'_> {
             self.node(item, scope, depth + 1);
         }
         let mut scope = scope.clone();
+        if depth > 0 && !node.entries().is_empty() {
+            let named = node.text_at(&["name"]).map_or(0, |(name, _)| of_name(name));
+            scope.weight = scope.weight.max(named).max(of_conditions(node));
+        }
+        // GitLab has its jobs at the top.
+        let jobs = std::mem::take(&mut scope.jobs) || depth == 0;
         if let Some(matrix) = node.get(&["strategy", "matrix"]) {
             scope.matrix = Some(matrix);
         }
@@ -125,7 +265,12 @@ impl Walk<'_> {
                 "image" | "container" => self.image(&entry.node),
                 "services" => self.services(&entry.node),
                 "with" => self.versions(&entry.node, scope.matrix),
-                _ => self.node(&entry.node, &scope, depth + 1),
+                key => {
+                    let own = if jobs && key != "on" { of_name(key) } else { 0 };
+                    let weight = scope.weight.max(own);
+                    let below = Scope { weight, jobs: key == "jobs", ..scope.clone() };
+                    self.node(&entry.node, &below, depth + 1);
+                }
             }
         }
     }
@@ -136,7 +281,10 @@ impl Walk<'_> {
                 Value::Text(text) if !scope.away => {
                     self.packages(text, part.line);
                     let parsed = script(text, self.path, part.line, &scope.directory, Rank::Ci);
-                    self.ci.statements.extend(parsed);
+                    let weighed = parsed
+                        .into_iter()
+                        .map(|statement| Statement { weight: scope.weight, ..statement });
+                    self.ci.statements.extend(weighed);
                 }
                 Value::Text(_) | Value::Null => {}
                 _ => self.node(part, scope, depth + 1),

@@ -2,19 +2,20 @@
 //!
 //! An unusual choice is no contradiction.
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Rank};
 use crate::ecosystem::{node, python};
 use crate::facts::{Conflict, Kind, Location, Topic};
 use crate::located::Node;
-use crate::proof::{self, NotATest};
-use crate::shell::{Family, Needs, parse_line};
 use crate::statement::Statement;
 use crate::survey::Survey;
 use crate::tasks::{self, Makefile, Target};
 use crate::tree::{Tree, location};
 use crate::version::{Claim, contradict};
 use act_kit::paths::{directory, join, resolve};
-use std::collections::BTreeMap;
+use act_kit::reports::commands::{
+    self, Family, Needs, NotATest, of_ci, parse_line, unset_variable,
+};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of sources that one conflict lists.
 const SOURCES: usize = 8;
@@ -29,8 +30,14 @@ pub(crate) fn all(tree: &Tree<'_>, survey: &Survey) -> Vec<Conflict> {
         out.extend(frameworks(survey, draft));
         out.extend(versions(survey, draft));
     }
+    // A command is stated once, however many jobs use it.
+    let mut stated = BTreeSet::new();
     let gone = survey.statements.iter().filter_map(|parsed| {
-        let message = missing(tree, parsed)?;
+        let foreign = || {
+            let why = foreign_variable(parsed)?;
+            stated.insert(parsed.parsed.command.clone()).then_some(why)
+        };
+        let message = missing(tree, parsed).or_else(foreign)?;
         Some(Conflict {
             topic: Topic::Command.word().to_owned(),
             message,
@@ -119,6 +126,51 @@ fn managers(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
     others.into_iter().map(conflict_with).collect()
 }
 
+/// Says which variable of CI a command needs that does not exist in a container.
+fn foreign_variable(statement: &Statement) -> Option<String> {
+    let parsed = &statement.parsed;
+    parsed.kind?;
+    let name = unset_variable(&parsed.command).filter(|name| of_ci(name))?;
+    let Location { path, line } = &statement.location;
+    let command = &parsed.command;
+    Some(format!(
+        "{path}:{line} says `{command}`, but {name} is set by CI alone and not in a container"
+    ))
+}
+
+/// Returns whether a command names a script or a file that does not exist, also where that is no conflict: a package may
+/// bring a program of the script's name, and a build may make the file.
+pub(crate) fn gone(tree: &Tree<'_>, statement: &Statement) -> bool {
+    let root = &statement.directory;
+    match &statement.parsed.needs {
+        Needs::Script(script) => {
+            let path = join(root, "package.json");
+            let manifest = tree.has(&path).then(|| tree.manifest(&path)).flatten();
+            manifest.is_none_or(|manifest| manifest.get(&["scripts", script]).is_none())
+        }
+        Needs::File(file) => {
+            !file.starts_with(['/', '~', '$'])
+                && resolve(root, file).is_none_or(|path| !tree.exists(&path))
+        }
+        Needs::Target(target) if target.is_empty() => {
+            tasks::makefile(tree, root).is_none() && tree.first(root, &MAKES_MAKEFILE).is_none()
+        }
+        _ => false,
+    }
+}
+
+/// Files from which a Makefile is made.
+const MAKES_MAKEFILE: [&str; 8] = [
+    "configure.ac",
+    "configure.in",
+    "configure",
+    "Makefile.am",
+    "Makefile.in",
+    "CMakeLists.txt",
+    "Makefile.PL",
+    "configure.py",
+];
+
 /// Says what a command needs and does not exist.
 pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> {
     let at = format!("{}:{}", statement.location.path, statement.location.line);
@@ -126,7 +178,11 @@ pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> 
     let root = &statement.directory;
     match &parsed.needs {
         Needs::Nothing => None,
+        Needs::Target(target) if target.is_empty() => None,
         Needs::Target(target) => match tasks::makefile(tree, root) {
+            None if tree.first(root, &MAKES_MAKEFILE).is_some() => None,
+            // A document shows commands of other projects as well.
+            None if parsed.kind.is_none() && statement.rank == Rank::Documents => None,
             None => Some(format!(
                 "{at} says `{}`, but there is no Makefile{}",
                 parsed.command,
@@ -171,15 +227,17 @@ pub(crate) fn missing(tree: &Tree<'_>, statement: &Statement) -> Option<String> 
     }
 }
 
-/// Returns why a command that should test proves nothing, by its target, script or file.
-pub(crate) fn hollow(tree: &Tree<'_>, statement: &Statement) -> bool {
+/// Returns whether a command does harm by its target, script or file, or should test and proves nothing.
+pub(crate) fn unfit(tree: &Tree<'_>, statement: &Statement) -> bool {
     let parsed = &statement.parsed;
     let root = &statement.directory;
-    if !parsed.kind.is_some_and(Kind::tests) {
-        return false;
-    }
+    let Some(kind) = parsed.kind else { return false };
     let within = |tasks: Option<Makefile>, name: &str| {
-        tasks.is_some_and(|tasks| tasks.target(name).is_some_and(|t| tasks.hollow(t).is_some()))
+        tasks.is_some_and(|tasks| {
+            tasks.target(name).is_some_and(|target| {
+                tasks.harm(target).is_some() || kind.tests() && tasks.hollow(target).is_some()
+            })
+        })
     };
     match &parsed.needs {
         Needs::Nothing => false,
@@ -188,25 +246,43 @@ pub(crate) fn hollow(tree: &Tree<'_>, statement: &Statement) -> bool {
         Needs::Script(script) => {
             let path = join(root, "package.json");
             let manifest = tree.has(&path).then(|| tree.manifest(&path)).flatten();
-            manifest.is_some_and(|manifest| node::not_a_test(&manifest, script).is_some())
+            manifest.is_some_and(|manifest| {
+                node::harm(&manifest, script).is_some()
+                    || kind.tests() && node::not_a_test(&manifest, script).is_some()
+            })
         }
         Needs::File(file) => {
             let path = resolve(root, file).filter(|path| tree.has(path));
-            let text = path.and_then(|path| tree.text(&path)).unwrap_or_default();
-            only_talks(&text)
+            let Some(path) = path else { return false };
+            let text = tree.text(&path).unwrap_or_default();
+            is_shell(&path, &text)
+                && (commands::harm(&text, &|_| None).is_some()
+                    || kind.tests() && proves_nothing(&text))
         }
     }
 }
 
-/// Returns whether a shell script does nothing.
-fn only_talks(text: &str) -> bool {
-    let shell = text.lines().next().is_none_or(|first| {
-        !first.starts_with("#!") || first.ends_with("sh") || first.contains("sh ")
-    });
+/// Returns whether a file is a shell script, by its first line or else by its name.
+fn is_shell(path: &str, text: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    text.lines().next().is_some_and(|first| match first.strip_prefix("#!") {
+        Some(program) => program.ends_with("sh") || program.contains("sh "),
+        None => name.ends_with("sh") || !name.contains('.'),
+    })
+}
+
+/// Returns whether no line of a shell script may run tests: it prints, prepares, builds, checks style or reports.
+fn proves_nothing(text: &str) -> bool {
     let mut lines = text.lines().map(str::trim).filter(|l| !l.is_empty() && !l.starts_with('#'));
-    let talks =
-        |line: &str| proof::not_a_test(line, &|_| None) == Some(NotATest::Instead(proof::PRINTS));
-    !text.is_empty() && shell && lines.all(talks)
+    // `${PREFIX}pytest` is a program of an environment.
+    let program = |line: &str| match line.strip_prefix("${").and_then(|rest| rest.split_once('}')) {
+        Some((_, rest)) => rest.to_owned(),
+        None => line.to_owned(),
+    };
+    lines.all(|line| {
+        let why = commands::not_a_test(&program(line), &|_| None);
+        why.is_some_and(|why| why != NotATest::Instead(commands::SWALLOWS))
+    })
 }
 
 /// Finds scripts of package.json that are called tests and run none.
@@ -252,6 +328,9 @@ pub(crate) fn not_a_test(
 ) -> Option<String> {
     if !target.acts() {
         return Some("its recipe only prints".to_owned());
+    }
+    if let Some(harm) = makefile.harm(target) {
+        return Some(harm.text().to_owned());
     }
     if Kind::of_task(&target.name).is_some_and(Kind::tests)
         && let Some(why) = makefile.hollow(target)
@@ -352,7 +431,15 @@ fn versions(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
     };
     let docker = survey.docker.images.iter().filter(|image| near(&image.location));
     let ci = survey.ci.images.iter().filter(|_| draft.root.is_empty());
-    let images = docker.chain(ci).filter_map(|image| image.claim());
+    // One of several versions in CI is a choice of its job, as an image too.
+    let in_ci = |claim: Claim| {
+        let images = survey.ci.images.iter().filter_map(|image| image.claim());
+        let mut all = images.chain(survey.ci.claims.iter().cloned());
+        let several = all.any(|other| other.tool == claim.tool && other.spec != claim.spec);
+        if several { claim.among() } else { claim }
+    };
+    let ci = ci.filter_map(|image| image.claim()).map(in_ci);
+    let images = docker.filter_map(|image| image.claim()).chain(ci);
     let jobs = survey.ci.claims.iter().filter(|_| draft.root.is_empty()).cloned();
     let claims = draft.claims.iter().cloned().chain(jobs).chain(images).collect::<Vec<_>>();
     let mut out = Vec::new();
@@ -382,15 +469,15 @@ fn versions(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
     out
 }
 
-/// Versions of a matrix differ on purpose, and a pinned version only has to be one of them.
+/// Versions of a matrix differ on purpose: a pinned version or a range only has to fit one of them.
 fn clash(a: &Claim, b: &Claim, all: &[&Claim]) -> bool {
-    if a.among && b.among {
-        return false;
+    match (a.among, b.among) {
+        (true, true) => false,
+        (false, false) => contradict(a, b),
+        (among, _) => {
+            let other = if among { b } else { a };
+            let mut matrix = all.iter().filter(|claim| claim.among);
+            contradict(a, b) && !matrix.any(|claim| !contradict(claim, other))
+        }
     }
-    if a.exact && b.exact && (a.among || b.among) {
-        let pinned = if a.among { b } else { a };
-        let mut matrix = all.iter().filter(|claim| claim.among && claim.exact);
-        return !matrix.any(|claim| !contradict(claim, pinned));
-    }
-    contradict(a, b)
 }

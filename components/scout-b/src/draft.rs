@@ -1,32 +1,39 @@
 //! A project under construction: which sources offer a command for which purpose, and how reliable each source is.
 
-use crate::facts::{Command, Commands, Kind, Location, Prerequisite, Project, System};
-use crate::shell::Family;
+use crate::facts::{Command, Commands, Kind, Location, Prerequisite, Project, System, slot};
 use crate::version::Claim;
+use act_kit::reports::commands::Family;
 
 /// The source of a command, most reliable first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    /// The user's own pipeline in `agent.yaml`: it decides when a task is done.
+    OwnPipeline,
     /// The manifest or its lock file.
     Declared,
-    /// The user's own pipeline in `agent.yaml`.
-    OwnPipeline,
     /// CI.
     Ci,
     /// README and similar documents.
     Documents,
+    /// The tests that a build file declares, beside a Makefile whose target of that name may be any other.
+    Configured,
     /// A target of a Makefile or justfile, a session of tox or nox.
     Task,
     /// The custom for manifests of this kind.
     Custom,
+    /// A job of CI that is not about the tests of a change, such as a release or documents.
+    Aside,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offer {
     pub(crate) kind: Kind,
     pub(crate) rank: Rank,
+    /// Order within a rank, the lowest first.
+    pub(crate) weight: u32,
     pub(crate) command: String,
     pub(crate) source: Location,
+    pub(crate) remark: Option<String>,
 }
 
 #[derive(Debug, Clone)]
@@ -62,7 +69,8 @@ impl Draft {
     }
 
     pub(crate) fn offer(&mut self, kind: Kind, rank: Rank, command: &str, source: Location) {
-        self.offers.push(Offer { kind, rank, command: command.to_owned(), source });
+        let (command, weight, remark) = (command.to_owned(), 0, None);
+        self.offers.push(Offer { kind, rank, weight, command, source, remark });
     }
 
     /// Offers the command that is custom for the project's manifest.
@@ -83,9 +91,11 @@ impl Draft {
         let mut commands = Commands::default();
         for kind in Kind::ALL {
             let best = self.offers.iter().filter(|offer| offer.kind == kind);
-            *kind.slot(&mut commands) = best.min_by_key(|offer| offer.rank).map(|offer| Command {
+            let best = best.min_by_key(|offer| (offer.rank, offer.weight));
+            *slot(kind, &mut commands) = best.map(|offer| Command {
                 command: offer.command.clone(),
                 source: offer.source.clone(),
+                remark: offer.remark.clone(),
             });
         }
         let mut prerequisites = self.prerequisites.clone();

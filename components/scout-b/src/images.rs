@@ -2,12 +2,12 @@
 
 use crate::draft::{Draft, Rank};
 use crate::facts::{Location, Prerequisite};
-use crate::shell::Family;
 use crate::statement::{Statement, script};
 use crate::tree::{Tree, location};
 use crate::version::{Claim, allows, contradict, numbers};
 use act_kit::inventory::name;
 use act_kit::paths::directory;
+use act_kit::reports::commands::Family;
 
 /// Maximum number of bytes of one Dockerfile that are read.
 const LINES: usize = 400;

@@ -1,6 +1,6 @@
 //! Composes the first message to the model: the question, the failing run as data, and the facts.
 
-use crate::facts::{FactsB, Kind, Project};
+use crate::facts::{FactsB, Kind, Location, Project, slot};
 use act_kit::inventory::Inventory;
 use act_kit::quoting::{self, cut};
 use act_kit::world::Question;
@@ -43,6 +43,13 @@ fn shown(facts: &FactsB, package: Option<&str>) -> String {
             out.push_str(&line);
         }
     };
+    let pipeline = facts.pipeline.iter().flat_map(|pipeline| &pipeline.steps);
+    for step in pipeline.take(8) {
+        let Location { path, line } = &step.source;
+        let value =
+            format!("{}: {} from {}:{line}", json(&step.name), json(&step.command), json(path));
+        say("pipeline step", value);
+    }
     let primary = primary(facts, package);
     if let Some(project) = primary {
         say("root", json(&project.root));
@@ -51,10 +58,12 @@ fn shown(facts: &FactsB, package: Option<&str>) -> String {
         say("source", format!("{}:{}", json(&project.source.path), project.source.line));
         let mut commands = project.commands.clone();
         for kind in Kind::ALL {
-            if let Some(command) = kind.slot(&mut commands) {
+            if let Some(command) = slot(kind, &mut commands) {
                 let name = format!("{kind:?}").to_lowercase();
                 let source = format!("{}:{}", json(&command.source.path), command.source.line);
-                say(&name, format!("{} from {source}", json(&command.command)));
+                let remark =
+                    command.remark.as_ref().map_or(String::new(), |r| format!("; {}", json(r)));
+                say(&name, format!("{} from {source}{remark}", json(&command.command)));
             }
         }
         let needed = project.prerequisites.iter().map(|needed| match &needed.version {

@@ -1,22 +1,27 @@
 //! Reads the user's own verification pipeline in `agent.yaml`.
 
 use crate::draft::{Offer, Rank};
-use crate::facts::{Kind, Location};
+use crate::facts::{Kind, Pipeline, PipelineStep};
 use crate::located::Node;
-use crate::shell::parse_line;
 use crate::tree::{Tree, location};
+use act_kit::reports::commands::{not_a_test, parse_line};
 
-/// The pipeline in `agent.yaml`, which the user wrote.
+/// The pipeline in `agent.yaml`.
 #[derive(Debug, Default)]
 pub(crate) struct OwnPipeline {
     pub(crate) image: Option<String>,
     /// The directory in which the steps run.
     pub(crate) root: String,
-    /// Name, command and location of each step. Commands over several lines are left out.
-    pub(crate) steps: Vec<(String, String, Location)>,
+    pub(crate) steps: Option<Pipeline>,
 }
 
 const PATH: &str = "agent.yaml";
+/// The first line of a file that `act init` wrote.
+const BY_INIT: &str = "# written by act init";
+/// Maximum number of steps that are listed; more are no pipeline that a reader could follow.
+const STEPS: usize = 64;
+/// Maximum number of bytes of a step's command in the facts.
+const COMMAND: usize = 4_000;
 
 /// Reads the pipeline. It has no steps if there is no `agent.yaml` or it cannot be parsed.
 pub(crate) fn read(tree: &Tree<'_>) -> OwnPipeline {
@@ -27,34 +32,58 @@ pub(crate) fn read(tree: &Tree<'_>) -> OwnPipeline {
     let steps = node.get(&["verification", "steps"]).map_or(&[][..], Node::items);
     let step = |step: &Node| {
         let (command, line) = step.text_at(&["command"])?;
-        let name = step.text_at(&["name"]).map_or("", |(name, _)| name);
-        let single = !command.trim().contains('\n');
-        single.then(|| (name.to_owned(), command.trim().to_owned(), location(PATH, line)))
+        let name = step.text_at(&["name"]).map_or("", |(name, _)| name).to_owned();
+        let command = act_kit::quoting::cut(command.trim(), COMMAND);
+        Some(PipelineStep { name, command, source: location(PATH, line) })
     };
+    let steps = steps.iter().filter_map(step).take(STEPS).collect::<Vec<_>>();
+    let by_init = tree.text(PATH).is_some_and(|text| text.starts_with(BY_INIT));
     OwnPipeline {
-        image: text(&["verification", "container_image"]),
+        // An image that was suggested once is no reason to suggest it again.
+        image: text(&["verification", "container_image"]).filter(|_| !by_init),
         root: text(&["monorepo", "package"]).unwrap_or_default().trim_matches('/').to_owned(),
-        steps: steps.iter().filter_map(step).collect(),
+        steps: (!steps.is_empty()).then_some(Pipeline { by_init, steps }),
     }
 }
 
 impl OwnPipeline {
-    /// Offers the steps as commands, by what they run or else by their names. Steps that only fit the pipeline's own container
-    /// are left out.
+    /// Returns the steps as commands: what they run decides about their kind, else their names. Of several steps for one kind
+    /// the first counts. Where no step is known to test, the last one that may test does.
     pub(crate) fn offers(&self) -> Vec<Offer> {
-        let fitting = self.steps.iter().filter(|(_, command, _)| {
-            !command.contains("/artifacts/") && !command.contains("$TMPDIR")
-        });
-        let offer = |(name, command, source): &(String, String, Location)| {
-            let kind = parse_line(command).into_iter().rev().find_map(|parsed| parsed.kind);
-            let kind = kind.or_else(|| Kind::of_task(name))?;
-            Some(Offer {
-                kind,
-                rank: Rank::OwnPipeline,
-                command: command.clone(),
-                source: source.clone(),
-            })
+        let Some(pipeline) = self.steps.as_ref().filter(|pipeline| !pipeline.by_init) else {
+            return vec![];
         };
-        fitting.filter_map(offer).collect()
+        let kinds = pipeline.steps.iter().map(|step| (kind(step), step)).collect::<Vec<_>>();
+        let unknown = |(kind, step): &&(Option<Kind>, &PipelineStep)| {
+            kind.is_none() && not_a_test(&step.command, &|_| None).is_none()
+        };
+        let tested = kinds.iter().any(|(kind, _)| kind.is_some_and(Kind::tests));
+        let last = kinds.iter().rev().find(unknown).filter(|_| !tested);
+        let last = last.map(|(_, step)| (Kind::Test, *step));
+        let known = kinds.iter().filter_map(|(kind, step)| Some(((*kind)?, *step)));
+        let offer = |(kind, step): (Kind, &PipelineStep)| Offer {
+            kind,
+            rank: Rank::OwnPipeline,
+            weight: 0,
+            command: step.command.clone(),
+            source: step.source.clone(),
+            remark: None,
+        };
+        known.chain(last).map(offer).collect()
+    }
+}
+
+/// Returns the purpose of a step. A test is one whatever is installed or built before it in the same step.
+fn kind(step: &PipelineStep) -> Option<Kind> {
+    let lines = step.command.replace("\\\n", " ");
+    let kinds = lines.lines().flat_map(parse_line).filter_map(|parsed| parsed.kind);
+    let kinds = kinds.collect::<Vec<_>>();
+    let by_command = kinds.iter().rev().find(|kind| kind.tests()).or(kinds.last());
+    let by_name = Kind::of_task(&step.name);
+    match (by_command, by_name) {
+        // A step that is called a test may install or build by the way.
+        (Some(command), Some(name)) if name.tests() && !command.tests() => Some(name),
+        (Some(command), _) => Some(*command),
+        (None, name) => name,
     }
 }

@@ -124,6 +124,7 @@ fn add_project(report: &mut ReportB, project: &Project) {
         integration: text(&commands.integration),
     };
     report.test.coverage_command = text(&commands.coverage);
+    report.test.notes = commands.test.iter().filter_map(|test| test.remark.clone()).collect();
     if report.test.detected_framework == Framework::Custom && project.framework != "custom" {
         report.test.framework_name = Some(project.framework.clone());
     }

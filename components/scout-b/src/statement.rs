@@ -2,9 +2,9 @@
 
 use crate::draft::Rank;
 use crate::facts::Location;
-use crate::shell::{ParsedCommand, parse_line};
 use crate::tree::location;
 use act_kit::paths::resolve;
+use act_kit::reports::commands::{ParsedCommand, parse_line};
 
 #[derive(Debug, Clone)]
 pub(crate) struct Statement {
@@ -14,6 +14,8 @@ pub(crate) struct Statement {
     pub(crate) rank: Rank,
     /// Whether it is written inside a sentence.
     pub(crate) inline: bool,
+    /// How far its job of CI is from running the tests of a change; 0 is the best. See [`crate::ci`].
+    pub(crate) weight: u32,
     pub(crate) location: Location,
 }
 
@@ -62,7 +64,14 @@ pub(crate) fn line_of(
 ) -> Vec<Statement> {
     let statement = |parsed: ParsedCommand| {
         let directory = resolve(directory, &parsed.directory)?;
-        Some(Statement { parsed, directory, rank, inline: false, location: location(path, at) })
+        Some(Statement {
+            parsed,
+            directory,
+            rank,
+            inline: false,
+            weight: 0,
+            location: location(path, at),
+        })
     };
     parse_line(line).into_iter().filter_map(statement).collect()
 }

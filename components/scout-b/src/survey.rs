@@ -3,17 +3,17 @@
 use crate::ci::{self, Ci};
 use crate::conflicts;
 use crate::documents;
-use crate::draft::{Draft, Offer};
+use crate::draft::{Draft, Offer, Rank};
 use crate::ecosystem::python;
 use crate::facts::{self, FactsB, Kind, Location, System};
 use crate::images::{self, Docker};
 use crate::own_pipeline::{self, OwnPipeline};
 use crate::projects;
-use crate::shell::Family;
 use crate::statement::Statement;
 use crate::tasks;
 use crate::tree::{Tree, location};
 use act_kit::inventory::is_test;
+use act_kit::reports::commands::{Family, ParsedCommand, unset_variable};
 use act_kit::reports::version::SCHEMA_VERSION;
 
 /// Maximum number of conflicts that are listed.
@@ -56,6 +56,7 @@ pub(crate) fn facts(tree: &Tree<'_>) -> (FactsB, Survey) {
     let mut facts = FactsB {
         schema_version: SCHEMA_VERSION.to_owned(),
         scout: "b".to_owned(),
+        pipeline: survey.own_pipeline.steps.clone(),
         projects: survey.drafts.iter().map(Draft::project).collect(),
         suggested_image,
         conflicts,
@@ -74,8 +75,8 @@ fn bare(tree: &Tree<'_>, survey: &Survey) -> Option<Draft> {
         statement.parsed.kind.is_some() && conflicts::missing(tree, statement).is_none()
     });
     let source = usable.next().map(|statement| statement.location.clone());
-    let source = source
-        .or_else(|| survey.own_pipeline.steps.first().map(|(.., location)| location.clone()))?;
+    let own = survey.own_pipeline.offers().into_iter().next().map(|offer| offer.source);
+    let source = source.or(own)?;
     let mut draft = Draft::new("", System::Custom, Family::Any, source);
     draft.has_tests = tree.inventory.paths().any(is_test);
     Some(draft)
@@ -122,6 +123,7 @@ impl Survey {
             }
         }
         for draft in &mut self.drafts {
+            build_as_tested(draft);
             uses_make(draft);
         }
     }
@@ -150,21 +152,79 @@ fn known(program: &str) -> Option<&'static str> {
 fn offered(tree: &Tree<'_>, statement: &Statement, draft: &Draft) -> Option<Offer> {
     let parsed = &statement.parsed;
     let kind = parsed.kind?;
-    let there =
-        || conflicts::missing(tree, statement).is_none() && !conflicts::hollow(tree, statement);
-    if parsed.narrow || docker_only(statement) || !there() {
+    let usable = || {
+        conflicts::missing(tree, statement).is_none()
+            && !conflicts::gone(tree, statement)
+            && !conflicts::unfit(tree, statement)
+    };
+    let unset = unset_variable(&parsed.command).is_some();
+    if parsed.narrow || docker_only(statement) || unset || !usable() {
         return None;
     }
     // A lock file or manifest is more reliable about installing. Another manager's command is a conflict, not an offer.
     let foreign = conflicts::manager(&parsed.command)
         .is_some_and(|manager| manager != draft.package_manager && draft.package_manager != "pip");
     let source = statement.location.clone();
+    let aside = statement.rank == Rank::Ci && statement.weight >= ci::ASIDE;
     (!foreign).then(|| Offer {
         kind,
-        rank: statement.rank,
-        command: parsed.command.clone(),
+        rank: if aside { Rank::Aside } else { statement.rank },
+        weight: statement.weight + special(parsed),
+        command: in_environment(draft, parsed),
         source,
+        remark: None,
     })
+}
+
+/// Returns how far a test command is from the plain one. Each property, feature or variable that it sets makes it a variant,
+/// which is farther than the plain command on another platform; a check may check the style as well.
+fn special(parsed: &ParsedCommand) -> u32 {
+    let variant = |word: &&str| {
+        word.starts_with("-P")
+            || word.starts_with("-D")
+            || ["--no-default-features", "--release", "--features", "--profile"].contains(word)
+            || word.split_once('=').is_some_and(|(name, _)| {
+                let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
+                !name.is_empty() && name.bytes().all(plain)
+            })
+    };
+    let variants = parsed.command.split_whitespace().filter(variant).take(8).count();
+    let task = parsed.command.rsplit(['/', ' ', ':']).next().unwrap_or_default();
+    let check = ["check", "check.sh", "verify", "ci"].contains(&task);
+    u32::try_from(variants).unwrap_or(8) * ci::ASIDE + u32::from(check)
+}
+
+/// Returns the command as the project's manager runs it. A lock file names an environment in which a bare `pytest` is not.
+fn in_environment(draft: &Draft, parsed: &ParsedCommand) -> String {
+    let prefix = match draft.package_manager.as_str() {
+        manager @ ("uv" | "poetry" | "pdm" | "pipenv") if draft.family == Family::Python => manager,
+        _ => return parsed.command.clone(),
+    };
+    let bare = ["pytest ", "py.test ", "python ", "python3 ", "unittest "];
+    let spaced = format!("{} ", parsed.command);
+    let tests = parsed.kind.is_some_and(Kind::tests);
+    match tests && bare.iter().any(|program| spaced.starts_with(program)) {
+        true => format!("{prefix} run {}", parsed.command),
+        false => parsed.command.clone(),
+    }
+}
+
+/// Drops builds that do not make what the tests need: ctest needs the directory that CMake built, and a Makefile of Autotools
+/// is made by `configure`.
+fn build_as_tested(draft: &mut Draft) {
+    let commands = draft.project().commands;
+    let ctest = commands.test.is_some_and(|test| test.command.starts_with("ctest "));
+    let customs = |offer: &&Offer| offer.kind == Kind::Build && offer.rank == Rank::Custom;
+    let custom = draft.offers.iter().find(customs).map(|offer| offer.command.clone());
+    let needed = match custom {
+        _ if ctest => "cmake",
+        Some(custom) if custom.contains("configure") => "configure",
+        _ => return,
+    };
+    draft.offers.retain(|offer| {
+        let own = offer.rank == Rank::OwnPipeline || offer.command.contains(needed);
+        own || offer.kind != Kind::Build && (offer.kind != Kind::Clean || needed != "cmake")
+    });
 }
 
 /// Commands of a Dockerfile prepare an image. They are compared for conflicts, but not recommended.

@@ -5,10 +5,10 @@
 use crate::conflicts::not_a_test;
 use crate::draft::{Draft, Rank};
 use crate::facts::Kind;
-use crate::proof;
-use crate::shell::Family;
 use crate::tree::{Tree, location};
 use act_kit::paths::join;
+use act_kit::reports::commands::{self, Family, Instead};
+use std::collections::BTreeSet;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -21,7 +21,7 @@ pub(crate) struct Target {
 impl Target {
     /// The reason why its own recipe proves nothing. make ignores failures of a line that starts with `-`.
     fn hollow(&self) -> Option<&'static str> {
-        let mut why = proof::PRINTS;
+        let mut why = commands::PRINTS;
         let mut lines = self.recipe.iter().map(|(line, _)| line.as_str()).peekable();
         while let Some(line) = lines.next() {
             let mut whole = line.trim_end_matches('\\').to_owned();
@@ -32,10 +32,10 @@ impl Target {
             }
             let command = whole.trim_start_matches(['@', '-', '+', ' ']);
             let ignored = whole[..whole.len() - command.len()].contains('-');
-            match proof::not_a_test(command, &|_| None) {
-                None if ignored => why = proof::SWALLOWS,
+            match commands::not_a_test(command, &|_| None) {
+                None if ignored => why = commands::SWALLOWS,
                 None => return None,
-                Some(reason) if why == proof::PRINTS => why = reason.text().unwrap_or(why),
+                Some(reason) if why == commands::PRINTS => why = reason.text().unwrap_or(why),
                 Some(_) => {}
             }
         }
@@ -58,6 +58,10 @@ pub(crate) struct Makefile {
 
 /// Maximum depth to which prerequisites are followed.
 const DEPTH: usize = 8;
+/// Maximum number of targets, and of lines of each, that are searched for harm. Makefiles that people write have fewer, and
+/// the search runs for each target that is named like a task.
+const REACHED: usize = 32;
+const LINES: usize = 200;
 
 impl Makefile {
     /// Returns why a target that is called a test proves nothing.
@@ -72,10 +76,31 @@ impl Makefile {
             let need = self.target(need).filter(|_| depth < DEPTH && !self.open)?;
             why = why.and_then(|why| {
                 let of_need = self.hollow_at(need, depth + 1)?;
-                Some(if why == proof::PRINTS { of_need } else { why })
+                Some(if why == commands::PRINTS { of_need } else { why })
             });
         }
         why
+    }
+
+    /// Returns the harm that a target or one of its prerequisites does: it publishes, deploys or deletes.
+    pub(crate) fn harm(&self, target: &Target) -> Option<Instead> {
+        let mut seen = BTreeSet::new();
+        let mut queue = vec![target];
+        while let Some(target) = queue.pop() {
+            if !seen.insert(target.name.as_str()) {
+                continue;
+            }
+            if seen.len() > REACHED {
+                break;
+            }
+            let lines = target.recipe.iter().take(LINES).map(|(line, _)| line.as_str());
+            let found = lines.map(|line| commands::harm(line, &|_| None)).find(Option::is_some);
+            if let Some(harm) = found {
+                return harm;
+            }
+            queue.extend(target.needs.iter().filter_map(|need| self.target(need)));
+        }
+        None
     }
 
     pub(crate) fn target(&self, name: &str) -> Option<&Target> {
@@ -166,7 +191,7 @@ pub(crate) fn justfile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
 pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
     let root = draft.root.clone();
     if let Some(makefile) = makefile(tree, &root) {
-        for target in &makefile.targets {
+        for target in by_preference(&makefile.targets) {
             let Some(kind) = Kind::of_task(&target.name) else { continue };
             // `install` copies the build result into the system.
             if target.name == "install"
@@ -179,9 +204,10 @@ pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
         }
     }
     if let Some(justfile) = justfile(tree, &root) {
-        for recipe in &justfile.targets {
+        for recipe in by_preference(&justfile.targets) {
             let Some(kind) = Kind::of_task(&recipe.name) else { continue };
-            if !kind.tests() || justfile.hollow(recipe).is_none() {
+            let harms = justfile.harm(recipe).is_some();
+            if !harms && (!kind.tests() || justfile.hollow(recipe).is_none()) {
                 let command = format!("just {}", recipe.name);
                 draft.offer(kind, Rank::Task, &command, location(&justfile.path, recipe.line));
             }
@@ -191,6 +217,18 @@ pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
         tox(tree, draft);
         nox(tree, draft);
     }
+}
+
+/// Returns the targets, those first whose names are most often the whole suite: `tests` often only builds it, and `check` often
+/// checks the style too.
+fn by_preference(targets: &[Target]) -> Vec<&Target> {
+    let mut targets = targets.iter().collect::<Vec<_>>();
+    targets.sort_by_key(|target| match target.name.as_str() {
+        "test" => 0,
+        "check" => 1,
+        _ => 2,
+    });
+    targets
 }
 
 fn tox(tree: &Tree<'_>, draft: &mut Draft) {

@@ -9,7 +9,8 @@ use serde_json::Value;
 use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use act_agent::scout::facts_b::{
-    Command, Conflict, FactsB, Failure as LoggedFailure, Location, Prerequisite, Problem, Project,
+    Command, Conflict, FactsB, Failure as LoggedFailure, Location, Pipeline, PipelineStep,
+    Prerequisite, Problem, Project,
 };
 use act_component::{ComponentName, ValueError};
 use act_core::Failure;
@@ -257,6 +258,7 @@ fn fact_lines(facts: &FactsB) -> Vec<Line> {
     if let Some(failure) = &facts.failure {
         out.extend(failed(failure));
     }
+    out.extend(facts.pipeline.iter().flat_map(of_pipeline));
     for project in facts.projects.iter().take(SHOWN) {
         out.extend(of_project(project));
     }
@@ -289,6 +291,27 @@ fn fact_lines(facts: &FactsB) -> Vec<Line> {
     out
 }
 
+fn of_pipeline(pipeline: &Pipeline) -> Vec<Line> {
+    let by = if pipeline.by_init { "  agent.yaml, written by act init" } else { "  agent.yaml" };
+    let title = Line::of(Tone::Strong, "pipeline").and(Tone::Plain, by);
+    let mut out = vec![Line::plain(""), title];
+    for PipelineStep { name, command, source } in pipeline.steps.iter().take(SHOWN) {
+        out.extend(command_lines(name, command, source));
+    }
+    out.extend(more(pipeline.steps.len(), "steps"));
+    out
+}
+
+/// Returns a command beside its name, with its place behind the first line.
+fn command_lines(name: &str, command: &str, source: &Location) -> Vec<Line> {
+    let mut lines = command.lines();
+    let first = lines.next().unwrap_or_default();
+    let first = Line::plain(format!("  {name:<12} {first:<COMMAND$} "));
+    let first = first.and(Tone::Faint, place(source));
+    let below = lines.take(SHOWN).map(|line| Line::plain(format!("  {:<12} {line}", "")));
+    [first].into_iter().chain(below).collect()
+}
+
 fn of_project(project: &Project) -> Vec<Line> {
     let tests = if project.has_tests { "" } else { ", no tests found" };
     let what = match project.package_manager.as_str() {
@@ -308,9 +331,9 @@ fn of_project(project: &Project) -> Vec<Line> {
         ("coverage", &commands.coverage),
     ];
     for (name, command) in named {
-        if let Some(Command { command, source }) = command {
-            let text = format!("  {name:<12} {command:<COMMAND$} ");
-            out.push(Line::plain(text).and(Tone::Faint, place(source)));
+        if let Some(Command { command, source, remark }) = command {
+            out.extend(command_lines(name, command, source));
+            out.extend(remark.iter().map(|remark| Line::plain(format!("  {:<12} {remark}", ""))));
         }
     }
     for Prerequisite { name, version, source } in project.prerequisites.iter().take(SHOWN) {

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::{Checks, Options, sample};
-use act_agent::scout::OwnReport;
+use act_agent::scout::{OwnReport, check_facts_schema};
 use act_component::{
     ComponentFailure, GuestFailure, Kind, Loaded, LoadedComponent, ScoutComponent, ScoutQuestion,
     Services, ToolComponent, ToolOutcome,
@@ -368,7 +368,7 @@ async fn ask_scout(
     let answer = session.ask("facts", question(true), &model).await;
     let asked = model.requests().len();
     if session.may_continue() {
-        checks.add("facts", check_facts(answer, asked));
+        checks.add("facts", check_facts(answer, asked, &role, &rules));
     } else {
         return Ok(());
     }
@@ -418,11 +418,16 @@ async fn ask_scout(
     Ok(())
 }
 
-/// Checks that the facts are JSON, and that the model was not asked.
-fn check_facts(answer: Result<String, ComponentFailure>, asked: usize) -> Result<(), String> {
+/// Checks that the facts fit their schema, and that the model was not asked.
+fn check_facts(
+    answer: Result<String, ComponentFailure>,
+    asked: usize,
+    scout: &str,
+    rules: &OwnReport,
+) -> Result<(), String> {
     let facts = answer.map_err(|failure| failure.to_string())?;
-    serde_json::from_str::<Value>(&facts)
-        .map_err(|error| format!("the facts are not JSON: {error}"))?;
+    check_facts_schema(scout, &facts, rules)
+        .map_err(|why| format!("the facts are wrong: {why}"))?;
     match asked {
         0 => Ok(()),
         _ => Err("it asked the model although only facts were requested".to_owned()),

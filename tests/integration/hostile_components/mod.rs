@@ -2,6 +2,7 @@
 //! attack runs with `openat2` and without, and through the preopen as well as through `repo.read`.
 
 mod denials;
+mod history;
 mod outside;
 mod secrets;
 mod special_files;

@@ -2,10 +2,10 @@
 
 use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, System};
-use crate::shell::Family;
 use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::{join, upwards};
+use act_kit::reports::commands::Family;
 
 /// Attributes that mark a test in a source file.
 const MARK: &str = r"#\[test\]|#\[tokio::test|#\[cfg\(test\)\]|#\[rstest|#\[async_std::test";
@@ -80,7 +80,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     if let Some(lock) =
         upwards(root).map(|above| join(above, "Cargo.lock")).find(|path| tree.has(path))
     {
-        draft.offer(Kind::Install, Rank::Custom, "cargo fetch --locked", location(&lock, 1));
+        draft.offer(Kind::Install, Rank::Declared, "cargo fetch --locked", location(&lock, 1));
     }
     Some(draft)
 }

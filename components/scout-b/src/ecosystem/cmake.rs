@@ -2,9 +2,9 @@
 
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
-use crate::shell::Family;
 use crate::tree::{Tree, location};
 use act_kit::paths::join;
+use act_kit::reports::commands::Family;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = join(root, "CMakeLists.txt");
@@ -23,7 +23,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         draft.framework = Some("ctest".to_owned());
         draft.offer(
             Kind::Test,
-            crate::draft::Rank::Custom,
+            crate::draft::Rank::Configured,
             "ctest --test-dir build",
             location(&path, line),
         );

@@ -1,11 +1,11 @@
 //! Go modules.
 
-use crate::draft::Draft;
+use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, System};
-use crate::shell::Family;
 use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::join;
+use act_kit::reports::commands::Family;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = join(root, "go.mod");
@@ -16,7 +16,7 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let mut draft = Draft::new(root, System::Go, Family::Go, source);
     draft.package_manager = "go".to_owned();
     draft.framework = Some("go test".to_owned());
-    draft.custom(Kind::Install, "go mod download");
+    draft.offer(Kind::Install, Rank::Declared, "go mod download", draft.source.clone());
     draft.custom(Kind::Build, "go build ./...");
     draft.custom(Kind::Clean, "go clean");
     draft.custom(Kind::Test, "go test ./...");

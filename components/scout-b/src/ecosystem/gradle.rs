@@ -2,10 +2,10 @@
 
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
-use crate::shell::Family;
 use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::{join, upwards};
+use act_kit::reports::commands::Family;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let path = tree.first(root, &["build.gradle.kts", "build.gradle"])?;

@@ -2,9 +2,9 @@
 
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
-use crate::shell::Family;
 use crate::tasks;
 use crate::tree::{Tree, location};
+use act_kit::reports::commands::Family;
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     let makefile = tasks::makefile(tree, root)?;

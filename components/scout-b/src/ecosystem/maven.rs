@@ -2,10 +2,10 @@
 
 use crate::draft::Draft;
 use crate::facts::{Kind, System};
-use crate::shell::Family;
 use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::{join, resolve, upwards};
+use act_kit::reports::commands::Family;
 use roxmltree::{Document, Node};
 
 /// Maximum nesting of elements. The parser recurses, so that deeper files are not parsed.

@@ -2,6 +2,7 @@
 //!
 //! The order of the modules decides which manifest makes a project. A Makefile counts only without another manifest.
 
+mod autotools;
 mod cargo;
 mod cmake;
 mod go;
@@ -15,7 +16,7 @@ use crate::draft::Draft;
 use crate::tree::Tree;
 
 /// Names of files that make a directory a project.
-pub(crate) const MANIFESTS: [&str; 16] = [
+pub(crate) const MANIFESTS: [&str; 18] = [
     "Cargo.toml",
     "go.mod",
     "package.json",
@@ -29,6 +30,8 @@ pub(crate) const MANIFESTS: [&str; 16] = [
     "build.gradle",
     "build.gradle.kts",
     "CMakeLists.txt",
+    "configure.ac",
+    "configure.in",
     "GNUmakefile",
     "makefile",
     "Makefile",
@@ -49,7 +52,8 @@ pub(crate) fn projects(tree: &Tree<'_>, root: &str, above: &[Draft]) -> Vec<Draf
         draft.root.is_empty() || root == draft.root || root.starts_with(&format!("{}/", draft.root))
     });
     if found.is_empty() && !enclosed {
-        found.extend(cmake::project(tree, root).or_else(|| make::project(tree, root)));
+        let built = cmake::project(tree, root).or_else(|| autotools::project(tree, root));
+        found.extend(built.or_else(|| make::project(tree, root)));
     }
     // A malformed manifest may declare anything, so that nothing is derived from its absence.
     for draft in found.iter_mut().filter(|draft| tree.is_broken(&draft.source.path)) {

@@ -2,12 +2,11 @@
 
 use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, Location, System};
-use crate::located::Node;
-use crate::proof::{self, NotATest};
-use crate::shell::Family;
+use crate::located::{Entry, Node};
 use crate::tree::{Tree, location};
 use crate::version::Claim;
-use act_kit::paths::{join, upwards};
+use act_kit::paths::{directory, join, upwards};
+use act_kit::reports::commands::{self, Family, Instead, NotATest};
 
 /// Lock files, their managers, and the commands that install exactly the locked versions.
 pub(crate) const LOCKS: [(&str, &str, &str); 6] = [
@@ -40,7 +39,36 @@ pub(crate) fn not_a_test(manifest: &Node, script: &str) -> Option<NotATest> {
         let (text, _) = manifest.text_at(&["scripts", name])?;
         Some(text.to_owned())
     };
-    proof::not_a_test(&text(script)?, &text)
+    commands::not_a_test(&text(script)?, &text)
+}
+
+/// Returns the harm that a script of the manifest does, itself or by scripts that it calls.
+pub(crate) fn harm(manifest: &Node, script: &str) -> Option<Instead> {
+    let text = |name: &str| Some(manifest.text_at(&["scripts", name])?.0.to_owned());
+    commands::harm(&text(script)?, &text)
+}
+
+/// Returns whether a script of the manifest runs tests in a browser.
+fn in_browser(manifest: &Node, script: &str) -> bool {
+    let text = |name: &str| Some(manifest.text_at(&["scripts", name])?.0.to_owned());
+    text(script).is_some_and(|line| commands::needs_browser(&line, &text))
+}
+
+/// Returns the script that tests the most without a browser: one for unit tests, else another whose name begins with `test`.
+fn without_browser(manifest: &Node) -> Option<&Entry> {
+    let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
+    let fits = |entry: &&Entry| {
+        let name = entry.key.as_str();
+        let other = ["watch", "update", "lint", "types", "debug", "cov", "ci"];
+        !other.iter().any(|word| name.contains(word))
+            && !in_browser(manifest, name)
+            && not_a_test(manifest, name).is_none()
+            && harm(manifest, name).is_none()
+    };
+    let unit = |entry: &&Entry| Kind::of_task(&entry.key) == Some(Kind::Unit);
+    let named = |entry: &&Entry| entry.key.starts_with("test:") || entry.key.starts_with("test-");
+    let mut fitting = scripts.iter().filter(fits);
+    fitting.clone().find(unit).or_else(|| fitting.find(named))
 }
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
@@ -66,15 +94,32 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
         if kind == Kind::Install || (kind == Kind::Test && script.key != "test") {
             continue;
         }
-        if kind.tests() && not_a_test(&manifest, &script.key).is_some() {
+        let idle = kind.tests() && not_a_test(&manifest, &script.key).is_some();
+        if idle || harm(&manifest, &script.key).is_some() {
             continue;
         }
-        let command = match script.key.as_str() {
+        let command = |name: &str| match name {
             "test" if manager == "bun" => "bun run test".to_owned(),
             "test" => format!("{manager} test"),
             name => format!("{manager} run {name}"),
         };
-        draft.offer(kind, Rank::Declared, &command, location(&path, script.line));
+        draft.offer(kind, Rank::Declared, &command(&script.key), location(&path, script.line));
+        if kind == Kind::Test && in_browser(&manifest, &script.key) {
+            let whole = command(&script.key);
+            let narrower = without_browser(&manifest);
+            let (used, line, remark) = match narrower {
+                Some(entry) => (
+                    command(&entry.key),
+                    entry.line,
+                    format!("`{whole}` needs a browser; this runs only the tests that need none"),
+                ),
+                None => (whole.clone(), script.line, format!("`{whole}` needs a browser")),
+            };
+            if let Some(offer) = draft.offers.last_mut() {
+                (offer.command, offer.remark) = (used, Some(remark));
+                offer.source = location(&path, line);
+            }
+        }
     }
 
     let script = |name: &str| manifest.text_at(&["scripts", name]).map(|(text, _)| text);
@@ -140,9 +185,10 @@ fn manager(tree: &Tree<'_>, root: &str, manifest: &Node) -> (&'static str, &'sta
         Some(((_, manager, install), path))
             if field.as_ref().is_none_or(|(name, _)| name == manager) =>
         {
-            // Since version 2 the option of yarn has another name.
+            // Since version 2 the option of yarn has another name, and a file of settings of its own.
             let berry = *manager == "yarn"
-                && tree.text(path).is_some_and(|text| text.contains("__metadata:"));
+                && (tree.has(&join(directory(path), ".yarnrc.yml"))
+                    || tree.text(path).is_some_and(|text| text.contains("__metadata:")));
             let install = if berry { "yarn install --immutable" } else { install };
             (manager, install, location(path, 1))
         }

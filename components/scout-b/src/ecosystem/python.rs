@@ -3,11 +3,11 @@
 use crate::draft::{Draft, Rank};
 use crate::facts::{Kind, Location, System};
 use crate::located::Node;
-use crate::shell::Family;
 use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::inventory::name;
 use act_kit::paths::{directory, join, upwards};
+use act_kit::reports::commands::Family;
 
 /// Lock files, their managers, the install commands, and the prefixes that run a command in the environment.
 pub(crate) const LOCKS: [(&str, &str, &str, &str); 4] = [
@@ -164,18 +164,16 @@ impl Manifests {
             Some((found, join(above, found.0)))
         });
         if let Some(((_, manager, install, run), path)) = lock {
-            return (
-                manager,
-                Some(((*install).to_owned(), location(&path, 1), Rank::Declared)),
-                run,
-            );
+            let install = format!("{install}{}", self.test_group(manager));
+            return (manager, Some((install, location(&path, 1), Rank::Declared)), run);
         }
         let tools = [("poetry", 1), ("pdm", 2), ("uv", 0)];
         for (tool, at) in tools {
             if let Some(line) = self.pyproject.line_of(&["tool", tool]) {
                 let (_, manager, install, run) = LOCKS[at];
                 let source = location(&self.path("pyproject.toml"), line);
-                return (manager, Some((install.to_owned(), source, Rank::Declared)), run);
+                let install = format!("{install}{}", self.test_group(manager));
+                return (manager, Some((install, source, Rank::Declared)), run);
             }
         }
         if tree.has(&self.path("Pipfile")) {
@@ -187,6 +185,74 @@ impl Manifests {
             );
         }
         ("pip", self.pip(tree), "")
+    }
+
+    /// Returns the option that installs the group of dependencies with the test framework, where the manager leaves it out:
+    /// uv installs only the group `dev` by itself, and poetry no optional group.
+    fn test_group(&self, manager: &str) -> String {
+        let framework = |list: &Node| {
+            let listed = list.items().iter().filter_map(Node::text);
+            let named = list.entries().iter().map(|entry| entry.key.as_str());
+            listed.chain(named).any(|name| name.starts_with("pytest") || name == "nose2")
+        };
+        match manager {
+            "uv" => {
+                let path = ["tool", "uv", "default-groups"];
+                let defaults = self.pyproject.get(&path).map_or(&[][..], Node::each);
+                let defaults = defaults.iter().filter_map(Node::text).collect::<Vec<_>>();
+                let installed = |name: &str| match defaults.as_slice() {
+                    [] => name == "dev",
+                    names => names.contains(&name) || names == ["all"],
+                };
+                let groups = self.pyproject.get(&["dependency-groups"]);
+                let groups = groups.map_or(&[][..], Node::entries);
+                let with = groups.iter().filter(|group| framework(&group.node));
+                let with = with.map(|group| group.key.as_str()).collect::<Vec<_>>();
+                let chosen = with.iter().find(|name| name.starts_with("test")).or(with.first());
+                match chosen {
+                    Some(name) if !with.iter().any(|name| installed(name)) => {
+                        format!(" --group {name}")
+                    }
+                    Some(_) => String::new(),
+                    None => self.test_extra("uv"),
+                }
+            }
+            "poetry" => {
+                let groups = self.pyproject.get(&["tool", "poetry", "group"]);
+                let groups = groups.map_or(&[][..], Node::entries);
+                let optional =
+                    |node: &Node| node.text_at(&["optional"]).is_some_and(|(t, _)| t == "true");
+                let mut with = groups.iter().filter(|group| {
+                    optional(&group.node)
+                        && group.node.get(&["dependencies"]).is_some_and(framework)
+                });
+                with.next().map_or_else(
+                    || self.test_extra("poetry"),
+                    |group| format!(" --with {}", group.key),
+                )
+            }
+            _ => String::new(),
+        }
+    }
+
+    /// Returns the option for the extra with the test framework, which no manager installs by itself.
+    fn test_extra(&self, manager: &str) -> String {
+        let in_project = |list: &Node| {
+            let mut listed = list.items().iter().filter_map(Node::text);
+            listed.any(|name| name.starts_with("pytest"))
+        };
+        let path: &[&str] = &["project", "optional-dependencies"];
+        let extras = self.pyproject.get(path).map_or(&[][..], Node::entries);
+        let elsewhere = [
+            self.pyproject.get(&["tool", "uv", "dev-dependencies"]),
+            self.pyproject.get(&["project", "dependencies"]),
+        ];
+        if elsewhere.into_iter().flatten().any(in_project) {
+            return String::new();
+        }
+        let with = extras.iter().find(|extra| in_project(&extra.node));
+        let option = if manager == "poetry" { "--extras" } else { "--extra" };
+        with.map_or(String::new(), |extra| format!(" {option} {}", extra.key))
     }
 
     fn pip(&self, tree: &Tree<'_>) -> Option<(String, Location, Rank)> {

@@ -1,6 +1,7 @@
 //! Scout B against a world in memory.
 
 pub(crate) mod corpus;
+mod evidence;
 
 use super::*;
 use act_kit::testing::{FakeHost, Files};

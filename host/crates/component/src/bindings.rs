@@ -7,7 +7,7 @@
 pub(super) mod scout {
     wasmtime::component::bindgen!({
         path: "../../../wit",
-        world: "agentcommand:worlds/scout@1.1.0",
+        world: "agentcommand:worlds/scout@1.2.0",
         imports: {
             "agentcommand:model/chat@1.0.0.[method]conversation.next": async | trappable,
             default: trappable,
@@ -20,7 +20,7 @@ pub(super) mod scout {
 pub(super) mod tool {
     wasmtime::component::bindgen!({
         path: "../../../wit",
-        world: "agentcommand:worlds/tool@1.1.0",
+        world: "agentcommand:worlds/tool@1.2.0",
         imports: { default: trappable },
         exports: { default: async },
         with: {
@@ -28,6 +28,7 @@ pub(super) mod tool {
             "agentcommand:progress/progress": super::scout::agentcommand::progress::progress,
             "agentcommand:repo/read": super::scout::agentcommand::repo::read,
             "agentcommand:repo/symbols": super::scout::agentcommand::repo::symbols,
+            "agentcommand:repo/history": super::scout::agentcommand::repo::history,
             "agentcommand:model/chat": super::scout::agentcommand::model::chat,
         },
     });
@@ -35,7 +36,7 @@ pub(super) mod tool {
 
 pub(super) use scout::agentcommand::model::chat;
 pub(super) use scout::agentcommand::progress::progress;
-pub(super) use scout::agentcommand::repo::{read, symbols};
+pub(super) use scout::agentcommand::repo::{history, read, symbols};
 pub(super) use scout::agentcommand::types::types;
 pub(super) use tool::agentcommand::repo::edit;
 

@@ -45,8 +45,8 @@ impl Kind {
 
     pub fn world(self) -> &'static str {
         match self {
-            Self::Scout => "agentcommand:worlds/scout@1.1.0",
-            Self::Tool => "agentcommand:worlds/tool@1.1.0",
+            Self::Scout => "agentcommand:worlds/scout@1.2.0",
+            Self::Tool => "agentcommand:worlds/tool@1.2.0",
         }
     }
 

@@ -15,7 +15,7 @@ use crate::capabilities::component_file;
 use crate::prepare::{AuditMode, ComponentLoader, Incomplete};
 use crate::{prepare, run};
 use act_agent::scout::difference::{Difference, differences};
-use act_agent::scout::{self, Grounded, QueryEnd, Question, Scout, check_facts};
+use act_agent::scout::{self, Grounded, OwnReport, QueryEnd, Question, Scout, check_facts};
 use act_audit::{Audit, AuditError};
 use act_component::registry::{Member, Refused, Registry};
 use act_component::{
@@ -445,12 +445,14 @@ pub async fn facts(args: ScoutArgs, events: &Events) -> Result<ScoutFacts, Failu
         facts_only: true,
     };
     let name = scout.manifest.name.clone();
+    let own = OwnReport::new(scout.manifest.report.as_deref())
+        .map_err(|why| broken(format!("its schema cannot be used: {why}")))?;
     let asked = scout.ask(question, component_loader.services(&name), wall, &cancel).await;
     audit.settle()?;
     anchor::anchor(&audit, &root, &cancel, events).await;
     let (raw, view) = (asked.map_err(failed)?, component_loader.view);
     let checked = tokio::task::spawn_blocking(move || {
-        let summary = check_facts(&name, &raw, &view)?;
+        let summary = check_facts(&name, &raw, &own, &view)?;
         let document = serde_json::from_str(&raw).map_err(|error| error.to_string())?;
         Ok(ScoutFacts { summary, document })
     });

@@ -35,7 +35,7 @@ const MAX_POINTER: u64 = 4096;
 struct GitDir {
     /// `HEAD` and the index.
     own: Root,
-    /// References and `info/exclude`.
+    /// References, objects and `info/exclude`.
     common: Root,
 }
 
@@ -57,6 +57,56 @@ impl GitDir {
         };
         Some(Self { own, common })
     }
+
+    /// Returns true if the directories belong to the working tree whose top is `top`: they are its directory `.git`, or
+    /// the part of a linked worktree that points back to it. The author of the repository chooses where a `.git` file
+    /// and a `commondir` lead, so other directories may be those of another repository.
+    fn belongs_to(&self, top: &Root) -> bool {
+        if let Ok(inside) = top.open_real(b".git", DIRECTORY) {
+            return is_same(&inside, &self.own) && is_same(&self.own, &self.common);
+        }
+        self.points_back(top).unwrap_or(false)
+    }
+
+    fn points_back(&self, top: &Root) -> Option<bool> {
+        let pointer = small(top, b".git", MAX_POINTER)?;
+        let name = Path::new(pointer.strip_prefix("gitdir:")?.trim()).file_name()?;
+        let place = [b"worktrees/", name.as_bytes()].concat();
+        let in_place = self.common.open_real(&place, DIRECTORY).ok()?;
+        let back = small(&self.own, b"gitdir", MAX_POINTER)?;
+        let back = elsewhere(&self.own, Path::new(back.trim()).parent()?.to_str()?)?;
+        Some(is_same(&in_place, &self.own) && is_same(&back, top))
+    }
+
+    /// Returns the commit that `HEAD` means.
+    fn head(&self) -> Option<String> {
+        let mut text = small(&self.own, b"HEAD", MAX_POINTER)?;
+        for _ in 0..MAX_HOPS {
+            let line = text.trim();
+            let Some(name) = line.strip_prefix("ref:") else { return commit(line) };
+            let name = name.trim().to_owned();
+            if !name.starts_with("refs/")
+                || name.split('/').any(|part| matches!(part, "" | "." | ".."))
+            {
+                return None;
+            }
+            let loose = [&self.own, &self.common]
+                .iter()
+                .find_map(|dir| small(dir, name.as_bytes(), MAX_POINTER));
+            match loose {
+                Some(next) => text = next,
+                None => return packed(self, &name),
+            }
+        }
+        None
+    }
+}
+
+/// Returns true if both handles are those of one directory.
+fn is_same(a: impl AsFd, b: impl AsFd) -> bool {
+    let identity = |fd: BorrowedFd<'_>| fstat(fd).ok().map(|stat| (stat.st_dev, stat.st_ino));
+    let a = identity(a.as_fd());
+    a.is_some() && a == identity(b.as_fd())
 }
 
 /// The location of the git directory of a working tree, for a container that mounts it.
@@ -221,7 +271,7 @@ fn has_git(dir: &Root) -> bool {
 }
 
 /// Returns whether files of `uid` may decide about files of `owner`.
-fn trusted(uid: u32, owner: u32) -> bool {
+pub(super) fn trusted(uid: u32, owner: u32) -> bool {
     uid == owner || uid == 0
 }
 
@@ -322,24 +372,35 @@ const MAX_HOPS: usize = 5;
 /// Returns the commit that `HEAD` means, or `None` before the first commit, without git, or where references are stored
 /// in a form that is not read here.
 pub fn head_commit(root: &Path) -> Option<String> {
-    let git = governing_tree(&Root::open(root).ok()?).0?.git;
-    let mut text = small(&git.own, b"HEAD", MAX_POINTER)?;
-    for _ in 0..MAX_HOPS {
-        let line = text.trim();
-        let Some(name) = line.strip_prefix("ref:") else { return commit(line) };
-        let name = name.trim().to_owned();
-        if !name.starts_with("refs/") || name.split('/').any(|part| matches!(part, "" | "." | ".."))
-        {
+    governing_tree(&Root::open(root).ok()?).0?.git.head()
+}
+
+/// The git directory of a root, from which its history may be read.
+#[derive(Debug)]
+pub(super) struct OwnGit {
+    /// The directory with the objects.
+    pub(super) common: Root,
+    /// The commit that `HEAD` means.
+    pub(super) head: String,
+    /// The path from the top of the working tree to the root, which is empty or ends in `/`.
+    pub(super) prefix: Vec<u8>,
+    /// The owner of the root. Only files of this user and of the superuser are read.
+    pub(super) owner: u32,
+}
+
+impl OwnGit {
+    /// Returns `None` without git, before the first commit, and for a git directory that does not belong to the working tree
+    /// or to its owner.
+    pub(super) fn of(root: &Root) -> Option<Self> {
+        let WorkTree { git, above, prefix } = governing_tree(root).0?;
+        let top = above.first().map_or(root, |(_, dir)| dir);
+        let owner = fstat(root).ok()?.st_uid;
+        let is_owned = |dir: &Root| fstat(dir).is_ok_and(|stat| trusted(stat.st_uid, owner));
+        if !git.belongs_to(top) || !is_owned(&git.own) || !is_owned(&git.common) {
             return None;
         }
-        let loose =
-            [&git.own, &git.common].iter().find_map(|dir| small(dir, name.as_bytes(), MAX_POINTER));
-        match loose {
-            Some(next) => text = next,
-            None => return packed(&git, &name),
-        }
+        Some(Self { head: git.head()?, common: git.common, prefix, owner })
     }
-    None
 }
 
 fn packed(git: &GitDir, name: &str) -> Option<String> {

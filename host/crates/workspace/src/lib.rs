@@ -12,6 +12,7 @@
 //! - [`Overlay`] takes the changes of a dry run, and what a component writes to its scratch copy, instead of the disk.
 //!   [`patch`] shows the changes of a dry run. [`RepoWriter::apply_proposal`] makes them later.
 //! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity.
+//! - [`history`] returns which files the newest commits changed.
 //! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
 //!
 //! ```
@@ -32,6 +33,7 @@
 mod copy_set;
 mod exclusion;
 mod git;
+mod history;
 mod listing;
 mod lock;
 mod notes;
@@ -53,6 +55,7 @@ pub use copy_set::{
 };
 pub use exclusion::{HiddenFile, Rule, hidden_files};
 pub use git::{GitPlace, git_place, head_commit, prefix_in_git};
+pub use history::{CommitFiles, History, HistoryLimits, history};
 pub use listing::{Entries, Entry, MAX_ENTRIES, Selection, SelectionError, files, list};
 pub use lock::{OpenRoot, RepoLock, RootIdentity, RootMoved};
 pub use notes::{

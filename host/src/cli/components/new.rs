@@ -172,7 +172,8 @@ const KIT: Embedded = embedded!["components/kit/":
 
 /// Report types of the Scouts. The kit depends on them as `../reports`.
 const REPORTS: Embedded = embedded!["components/reports/":
-    "Cargo.toml", "src/facts_a.rs", "src/facts_b.rs", "src/failures/counts.rs", "src/failures/go.rs",
+    "Cargo.toml", "src/commands/effects.rs", "src/commands/mod.rs", "src/commands/proof.rs", "src/commands/tools.rs",
+    "src/commands/variables.rs", "src/facts_a.rs", "src/facts_b.rs", "src/failures/counts.rs", "src/failures/go.rs",
     "src/failures/javascript.rs", "src/failures/jvm.rs", "src/failures/lines.rs", "src/failures/log.rs",
     "src/failures/mod.rs", "src/failures/native.rs", "src/failures/packages.rs", "src/failures/places.rs",
     "src/failures/python.rs", "src/failures/rust.rs", "src/failures/tests.rs", "src/lib.rs", "src/report_a.rs", "src/report_b.rs",

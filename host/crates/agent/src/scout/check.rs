@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::ReportCheck;
 use act_reports::facts_b::Location;
 use act_reports::report_a::Excerpt;
+use act_reports::version::SchemaError;
 use act_reports::{FactsA, FactsB, ReportA, ReportB};
 use act_workspace::{FollowLinks, Kind, RepoView, Slice, files, read};
 
@@ -94,28 +95,47 @@ fn check(scout: &str, raw: &str, files: &mut Files) -> Result<String, String> {
     if wrong.is_empty() { Ok(summary) } else { Err(listed(&wrong)) }
 }
 
-/// Checks the facts that a Scout computes without a model, and returns one line about them. Reads files, so call it on a
-/// thread for blocking work.
+/// Checks the facts that a Scout computes without a model, and returns one line about them. `own` is the schema in the
+/// Scout's manifest; the facts of Scout A and Scout B have schemas of their own. Reads files, so call it on a thread for
+/// blocking work.
 ///
 /// # Errors
 ///
 /// A description of what is wrong with the facts: their schema, files that do not exist, lines behind the end of a file.
-pub fn check_facts(scout: &str, raw: &str, view: &RepoView) -> Result<String, String> {
-    match scout {
-        "scout-a" => {
-            let facts = FactsA::parse(raw).map_err(|error| error.to_string())?;
-            let wrong = ground_facts_a(&facts, view)?;
-            if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
-        }
+pub fn check_facts(
+    scout: &str,
+    raw: &str,
+    own: &OwnReport,
+    view: &RepoView,
+) -> Result<String, String> {
+    let summary = check_facts_schema(scout, raw, own)?;
+    let wrong = match scout {
+        "scout-a" => ground_facts_a(&facts_of(raw, FactsA::parse)?, view)?,
         "scout-b" => {
-            let facts = FactsB::parse(raw).map_err(|error| error.to_string())?;
             let mut files = Files::new(view.clone(), MAX_READ);
-            let wrong = ground_facts_b(&facts, |path| files.lines(path));
-            if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
+            ground_facts_b(&facts_of(raw, FactsB::parse)?, |path| files.lines(path))
         }
-        // No schema is known for the facts of other Scouts, so any JSON passes.
-        _ => OwnReport::new(None)?.check(raw),
+        _ => vec![],
+    };
+    if wrong.is_empty() { Ok(summary) } else { Err(listed(&wrong)) }
+}
+
+/// Checks that the facts of a Scout fit their schema, and returns one line about them. A Scout that takes the place of Scout
+/// A or Scout B answers with facts in the schema of that one; any other Scout in the schema of its manifest.
+///
+/// # Errors
+///
+/// The parts that do not fit the schema.
+pub fn check_facts_schema(scout: &str, raw: &str, own: &OwnReport) -> Result<String, String> {
+    match scout {
+        "scout-a" => facts_of(raw, FactsA::parse).map(|facts| facts.summary()),
+        "scout-b" => facts_of(raw, FactsB::parse).map(|facts| facts.summary()),
+        _ => own.check(raw),
     }
+}
+
+fn facts_of<T>(raw: &str, parse: fn(&str) -> Result<T, SchemaError>) -> Result<T, String> {
+    parse(raw).map_err(|error| error.to_string())
 }
 
 fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, String> {

@@ -1,9 +1,10 @@
 use super::*;
 use crate::{Llm, Random};
 
-const READ: &str = "agentcommand:repo/read@1.3.0";
+const READ: &str = "agentcommand:repo/read@1.4.0";
+const HISTORY: &str = "agentcommand:repo/history@1.4.0";
 const CHAT: &str = "agentcommand:model/chat@1.0.0";
-const EDIT: &str = "agentcommand:repo/edit@1.3.0";
+const EDIT: &str = "agentcommand:repo/edit@1.4.0";
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.6";
 const TCP: &str = "wasi:sockets/tcp@0.2.6";
 const HTTP: &str = "wasi:http/outgoing-handler@0.2.6";
@@ -122,6 +123,22 @@ fn the_ceiling_takes_away_and_never_adds() {
     assert_eq!(without.unwrap().llm, None, "no ceiling gives what nobody asked for");
 }
 
+// CAPABILITY-49
+#[test]
+fn the_history_is_given_to_a_component_that_asks_for_it_and_to_no_other() {
+    let all = imports(&[READ, HISTORY]);
+    let everything = Grant::everything();
+    let silent = admit(&all, &needs(&["repo.read"]), &everything).unwrap();
+    assert!(!silent.repo_history);
+    let asks = needs(&["repo.read", "repo.history"]);
+    assert!(admit(&all, &asks, &everything).unwrap().repo_history);
+    assert!(admit(&all, &asks, &Grant::builtin_scout()).unwrap().repo_history);
+    let refused = admit(&all, &asks, &Grant::builtin_tool()).unwrap_err().to_string();
+    assert!(refused.contains(HISTORY) && refused.contains("`repo.history`"), "{refused}");
+    assert!(usual(&asks, Default::default()).repo_history);
+    assert!(!usual(&needs(&["repo.read"]), Default::default()).repo_history);
+}
+
 // CAPABILITY-20
 #[test]
 fn what_is_withheld_is_closed_and_no_reason_not_to_load() {
@@ -174,12 +191,13 @@ fn judged(name: &str) -> &'static str {
 #[test]
 fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
     for (name, says) in [
+        ("agentcommand:repo/read@1.4.0", "ok"),
         ("agentcommand:repo/read@1.3.0", "ok"),
         ("agentcommand:repo/read@1.2.0", "ok"),
         ("agentcommand:repo/read@1.1.7", "ok"),
         ("agentcommand:repo/read@1.0.0", "ok"),
-        ("agentcommand:repo/read@1.4.0", "interface_newer"),
-        ("agentcommand:repo/whatever@1.4.0", "interface_newer"),
+        ("agentcommand:repo/read@1.5.0", "interface_newer"),
+        ("agentcommand:repo/whatever@1.5.0", "interface_newer"),
         ("agentcommand:repo/read@2.0.0", "interface_foreign"),
         ("agentcommand:repo/read@0.1.0", "interface_foreign"),
         ("agentcommand:repo/read@1.2.0-rc.1", "interface_foreign"),
@@ -203,7 +221,7 @@ fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
 fn a_refusal_names_both_versions() {
     for name in ["agentcommand:repo/read@1.9.0", "agentcommand:repo/read@3.0.0"] {
         let told = check_version(name).unwrap_err().to_string();
-        assert!(told.contains(name) && told.contains("1.3"), "{told}");
+        assert!(told.contains(name) && told.contains("1.4"), "{told}");
     }
 }
 
@@ -239,7 +257,7 @@ fn every_party_that_says_no_is_named() {
     let need = |grant: &str| Need { grant: grant.into(), why: "x".into(), ..Need::default() };
     let needs = [need("repo.read"), need("llm")];
     let imports: Vec<String> =
-        ["agentcommand:repo/read@1.3.0", "agentcommand:model/chat@1.0.0", "wasi:http/types@0.2.6"]
+        ["agentcommand:repo/read@1.4.0", "agentcommand:model/chat@1.0.0", "wasi:http/types@0.2.6"]
             .map(str::to_owned)
             .into();
     let mut granted = Grant::builtin_scout();
@@ -251,6 +269,7 @@ fn every_party_that_says_no_is_named() {
     assert_eq!(no(&parties, "src/lib.rs"), []);
     assert_eq!(no(&parties, "docs/a.md"), [Party::Grants]);
     assert_eq!(no(&parties, "llm"), [Party::Ceiling]);
+    assert_eq!(no(&parties, "repo.history"), [Party::Imports, Party::Needs]);
     assert_eq!(no(&parties, "https://api.example.com/v1"), [Party::Needs, Party::Grants]);
     assert_eq!(no(&parties, "write:src/lib.rs"), [Party::Imports, Party::Needs, Party::Grants]);
     assert_eq!(no(&parties, "env:FOO"), [Party::Imports, Party::Needs, Party::Grants]);

@@ -10,6 +10,7 @@ mod env;
 mod http;
 mod llm;
 mod random;
+mod repo_history;
 mod repo_read;
 mod repo_write;
 mod sockets;
@@ -165,9 +166,14 @@ pub(crate) fn denied(capability: Capability) -> Refusal {
 }
 
 impl Grant {
-    /// The grant of the built-in Scouts: the view, and a conversation of bounded length.
+    /// The grant of the built-in Scouts: the view, which files changed together, and a conversation of bounded length.
     pub fn builtin_scout() -> Self {
-        Self { repo_read: Some(RepoRead::default()), llm: Some(Llm::default()), ..Self::default() }
+        Self {
+            repo_read: Some(RepoRead::default()),
+            repo_history: true,
+            llm: Some(Llm::default()),
+            ..Self::default()
+        }
     }
 
     /// The grant of the built-in file tools: the view, and `repo.edit`. One call has 30 seconds.
@@ -530,6 +536,7 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 // One line for each capability: variant, module and field of a grant, name in files and records, bounds.
 capabilities! {
     RepoRead: repo_read, "repo.read", Option<RepoRead>;
+    RepoHistory: repo_history, "repo.history", bool;
     RepoWrite: repo_write, "repo.write", bool;
     Llm: llm, "llm", Option<Llm>;
     Http: http, "http", Option<Http>;

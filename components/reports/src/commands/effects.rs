@@ -1,10 +1,11 @@
-//! Words that make a test tool do something else: it lists, watches, rewrites its expectations, or runs a part of the tests.
+//! Words that make a tool do something else than testing: it lists, watches, rewrites its expectations, runs a part of the
+//! tests, publishes, deploys or deletes.
 //!
-//! One table decides for all tools which commands prove nothing.
+//! One table decides for all tools which commands prove nothing, and one which commands do harm.
 
-/// The action of a command that only looks like a test.
+/// The action of a command that does not, or does not only, run all tests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Instead {
+pub enum Instead {
     /// It lists, explains or compiles tests.
     NoTest,
     /// It succeeds whatever fails.
@@ -15,21 +16,145 @@ pub(crate) enum Instead {
     Rewrites,
     /// It runs only some of the tests.
     Part,
+    /// It runs tests in a browser, which a container does not have by itself.
+    Browser,
+    /// It sends a package, an image or commits to others.
+    Publishes,
+    /// It changes a system that others use.
+    Deploys,
+    /// It deletes data that no command makes again.
+    Deletes,
 }
 
-use Instead::{Ignores, NoTest, Part, Rewrites, Waits};
+use Instead::{Browser, Deletes, Deploys, Ignores, NoTest, Part, Publishes, Rewrites, Waits};
 
 impl Instead {
-    pub(crate) fn text(self) -> &'static str {
+    /// Returns a clause whose subject is the command.
+    pub fn text(self) -> &'static str {
         match self {
             NoTest => "it runs no test",
             Ignores => "it succeeds whatever fails",
             Waits => "it waits for changes and does not end",
             Rewrites => "it rewrites what the tests compare with",
             Part => "it runs only a part of the tests",
+            Browser => "it needs a browser",
+            Publishes => "it publishes",
+            Deploys => "it deploys",
+            Deletes => "it deletes data",
         }
     }
+
+    /// Returns whether the command changes something outside of the build, so that it is never suggested.
+    pub fn harms(self) -> bool {
+        matches!(self, Publishes | Deploys | Deletes)
+    }
 }
+
+/// Programs, the words of which one makes them do harm, and the harm. Without words every use does.
+const HARM: &[(&[&str], &[&str], Instead)] = &[
+    (&["cargo"], &["publish", "yank", "owner", "release", "smart-release"], Publishes),
+    (
+        &["npm", "pnpm", "yarn", "bun"],
+        &["publish", "unpublish", "deprecate", "dist-tag"],
+        Publishes,
+    ),
+    (&["twine"], &["upload"], Publishes),
+    (
+        &["poetry", "uv", "pdm", "flit", "hatch", "rye", "maturin"],
+        &["publish", "upload"],
+        Publishes,
+    ),
+    (&["setup.py", "python", "python3"], &["upload"], Publishes),
+    (&["gem"], &["push", "yank"], Publishes),
+    (&["mvn", "mvnw"], &["deploy", "release:prepare", "release:perform", "site-deploy"], Publishes),
+    (&["docker", "podman", "buildah", "skopeo", "crane", "helm"], &["push", "copy"], Publishes),
+    (&["git"], &["push"], Publishes),
+    (&["gh"], &["release", "pr", "repo", "workflow"], Publishes),
+    (
+        &["lerna", "changeset", "nx", "turbo", "semantic-release"],
+        &["publish", "release"],
+        Publishes,
+    ),
+    (
+        &["semantic-release", "np", "release-it", "goreleaser", "standard-version", "vsce"],
+        &[],
+        Publishes,
+    ),
+    (
+        &["terraform", "tofu", "pulumi", "cdk", "serverless", "sls", "sam"],
+        &["apply", "up", "deploy"],
+        Deploys,
+    ),
+    (&["kubectl", "oc"], &["apply", "create", "replace", "rollout", "set", "scale"], Deploys),
+    (&["helm"], &["install", "upgrade", "rollback"], Deploys),
+    (
+        &["firebase", "wrangler", "netlify", "fly", "flyctl", "gcloud", "eb", "cap"],
+        &["deploy", "publish"],
+        Deploys,
+    ),
+    (&["vercel", "heroku", "surge", "gh-pages", "ansible-playbook", "scp", "ssh"], &[], Deploys),
+    (&["aws"], &["deploy", "sync", "cp", "update-function-code"], Deploys),
+    (&["mkdocs"], &["gh-deploy"], Deploys),
+    (&["terraform", "tofu", "pulumi", "cdk"], &["destroy"], Deletes),
+    (&["kubectl", "oc", "helm"], &["delete", "uninstall"], Deletes),
+    (&["docker", "podman"], &["prune", "rm", "rmi"], Deletes),
+    (&["git"], &["clean", "--hard"], Deletes),
+    (&["dropdb", "dropuser", "shred", "mkfs"], &[], Deletes),
+    (&["rails", "rake"], &["db:drop", "db:reset"], Deletes),
+];
+
+/// Returns the harm that a program does with these words.
+fn does_harm(name: &str, rest: &[&str]) -> Option<Instead> {
+    let published = |word: &&str| {
+        let task = word.rsplit(':').next().unwrap_or(word);
+        task.starts_with("publish") && task != "publishToMavenLocal" || task == "uploadArchives"
+    };
+    if ["gradle", "gradlew"].contains(&name) && rest.iter().any(published) {
+        return Some(Publishes);
+    }
+    // A rehearsal changes nothing.
+    let rehearses = |word: &&str| ["--dry-run", "--snapshot"].contains(word);
+    if rest.iter().any(|word| rehearses(word) || name == "git" && *word == "-n") {
+        return None;
+    }
+    if name == "rm" {
+        let precious = ["/", "/*", "~", "~/", "$HOME", "*", ".", "./", "./*", ".git"];
+        return rest.iter().any(|word| precious.contains(word)).then_some(Deletes);
+    }
+    // Most programs have their verb first; others have it after a noun, an option with a value, or among goals.
+    let verbs = match name {
+        "git" | "mvn" | "mvnw" | "python" | "python3" | "setup.py" | "aws" | "kubectl" => {
+            rest.to_vec()
+        }
+        "cargo" => plain(rest).take(1).collect(),
+        _ => plain(rest).take(2).collect(),
+    };
+    let fitting = |(programs, words, _): &&(&[&str], &[&str], Instead)| {
+        programs.contains(&name)
+            && (words.is_empty() || verbs.iter().any(|word| words.contains(word)))
+    };
+    HARM.iter().find(fitting).map(|(.., harm)| *harm)
+}
+
+fn plain<'a>(rest: &[&'a str]) -> impl Iterator<Item = &'a str> {
+    rest.iter().copied().filter(|word| !word.starts_with(['-', '+']))
+}
+
+/// Programs that run tests in a browser.
+const BROWSERS: [&str; 12] = [
+    "playwright",
+    "cypress",
+    "karma",
+    "testcafe",
+    "nightwatch",
+    "wdio",
+    "protractor",
+    "web-test-runner",
+    "wtr",
+    "xvfb-run",
+    "airtap",
+    "testem",
+];
 
 const RUNNERS: &[&str] = &["jest", "vitest", "mocha", "ava", "tap", "playwright", "cypress"];
 const NODE: &[&str] = &[
@@ -84,7 +209,18 @@ const WORDS: &[(&[&str], &[&str], Instead)] = &[
     ),
     (
         &["pytest", "py.test"],
-        &["-k", "-m", "--lf", "--last-failed", "--sw", "--stepwise", "--deselect", "--testmon"],
+        &[
+            "-k",
+            "-m",
+            "--lf",
+            "--last-failed",
+            "--sw",
+            "--stepwise",
+            "--deselect",
+            "--testmon",
+            "--ignore",
+            "--ignore-glob",
+        ],
         Part,
     ),
     (&["unittest"], &["-h", "--help"], NoTest),
@@ -136,6 +272,11 @@ const WORDS: &[(&[&str], &[&str], Instead)] = &[
         Part,
     ),
     (&["tox"], &["-l", "--listenvs", "-a", "--listenvs-all", "--notest", "--showconfig"], NoTest),
+    (
+        &["coverage"],
+        &["report", "xml", "html", "json", "lcov", "combine", "erase", "annotate"],
+        NoTest,
+    ),
     (&["tox", "nox"], &["--help", "-h", "--version", "--devenv", "--list"], NoTest),
     (&["nox"], &["-l"], NoTest),
     (&["ctest"], &["-N", "--show-only", "--print-labels", "-H", "--help"], NoTest),
@@ -181,9 +322,19 @@ const WATCHERS: [&str; 7] =
     ["nodemon", "watchexec", "entr", "chokidar", "onchange", "ptw", "pytest-watch"];
 
 /// Returns what the words behind a program make it do. `before` are the words in front, variables among them.
-pub(crate) fn instead(program: &str, rest: &[&str], before: &[&str]) -> Option<Instead> {
+pub(super) fn instead(program: &str, rest: &[&str], before: &[&str]) -> Option<Instead> {
     let name = program.rsplit('/').next().unwrap_or(program);
+    if let Some(harm) = does_harm(name, rest) {
+        return Some(harm);
+    }
     if WATCHERS.contains(&name) {
+        return Some(Waits);
+    }
+    // Both wait for changes at a terminal unless they are kept from it.
+    let serves = name == "ng" && rest.first() == Some(&"test")
+        || name == "react-scripts" && rest.first() == Some(&"test");
+    let once = ["--watch=false", "--no-watch", "--watchAll=false"];
+    if serves && !rest.iter().any(|word| once.contains(word)) && !before.contains(&"CI=true") {
         return Some(Waits);
     }
     if before.iter().any(|word| rewriting_variable(word)) {
@@ -197,7 +348,11 @@ pub(crate) fn instead(program: &str, rest: &[&str], before: &[&str]) -> Option<I
         .map(|(.., what)| *what);
     // Every other meaning weighs more than running a part.
     let first = by_verb.map(|(.., what)| *what).or_else(|| found.find(|what| *what != Part));
-    first.or_else(|| {
+    let in_browser = BROWSERS.contains(&name)
+        || before.contains(&"xvfb-run")
+        || name == "ng" && ["test", "e2e"].contains(&verb)
+        || rest.iter().any(|word| *word == "--browser" || word.starts_with("--browser="));
+    first.or_else(|| in_browser.then_some(Browser)).or_else(|| {
         let part = WORDS.iter().any(|(programs, words, what)| {
             *what == Part
                 && programs.contains(&name)
@@ -232,7 +387,7 @@ fn rewriting_variable(word: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::shell::parse_line;
+    use crate::commands::parse_line;
 
     // SCOUT-B-4
     #[test]
@@ -281,6 +436,24 @@ mod tests {
             "./gradlew test --dry-run",
             "just --dry-run test",
             "gotestsum --watch",
+            "pytest --deselect tests/a.py::b",
+            "pytest --ignore=tests/perf",
+            "pytest -m 'not slow'",
+            "./gradlew check -x jvmTest -x test",
+            "./gradlew :core:test",
+            "mvn test -Psubset",
+            "mvn verify -DskipITs",
+            "mvn test --projects core",
+            "ng test",
+            "react-scripts test",
+            "coverage report --fail-under=100",
+            "tox -e typing",
+            "cargo publish",
+            "mvn -B deploy",
+            "poetry publish --build",
+            "./gradlew test publish",
+            "git clean -fdx",
+            "make TESTS=one check",
         ] {
             let parsed = &parse_line(line)[0];
             assert!(parsed.kind.is_none() || parsed.narrow, "{line}: {parsed:?}");
@@ -303,9 +476,76 @@ mod tests {
             "mocha --exit",
             "ctest --test-dir build --output-on-failure",
             "npx vitest --run",
+            "./gradlew test allTests",
+            "./gradlew check -x lint",
+            "mvn test -DskipTests=false",
+            "mvn -B verify javadoc:jar",
+            "ng test --watch=false",
+            "CI=true react-scripts test",
+            "make check VERBOSE=yes",
+            "make -j$(nproc) check",
+            "make -j 8 check",
+            "tox -e py312",
+            "cargo test --profile release",
+            "./gradlew test publishToMavenLocal",
+            "cargo publish --dry-run && cargo test",
         ] {
-            let parsed = &parse_line(line)[0];
+            let parsed = parse_line(line).pop().unwrap();
             assert!(parsed.kind.is_some() && !parsed.narrow, "{line}: {parsed:?}");
+        }
+    }
+
+    // SCOUT-B-4
+    #[test]
+    fn arguments_of_options_are_no_places_of_tests() {
+        use crate::commands::Kind::{Integration, Test, Unit};
+        for (line, kind) in [
+            ("pytest --ignore tests/integration", Test),
+            ("pytest -k unit", Test),
+            ("pytest -m 'not integration' tests", Test),
+            ("pytest --deselect tests/unit/test_a.py::b", Test),
+            ("pytest tests/unit", Unit),
+            ("pytest -q tests/integration", Integration),
+        ] {
+            assert_eq!(parse_line(line)[0].kind, Some(kind), "{line}");
+        }
+    }
+
+    // SCOUT-B-22
+    #[test]
+    fn harm_is_found_where_it_is_and_not_in_a_name_or_a_value() {
+        use super::{Deletes, Deploys, Instead, Publishes};
+        let harm = |line: &str| {
+            parse_line(line).into_iter().find_map(|parsed| parsed.instead.filter(|i| i.harms()))
+        };
+        for (line, expected) in [
+            ("npm publish --access public", Publishes),
+            ("yarn npm publish", Publishes),
+            ("./gradlew clean publish", Publishes),
+            ("./gradlew :lib:publishAllPublicationsToMavenCentral", Publishes),
+            ("mvn -B -Prelease deploy", Publishes),
+            ("twine upload dist/*", Publishes),
+            ("docker push x/y", Publishes),
+            ("git push --tags", Publishes),
+            ("kubectl -n web apply -f k8s", Deploys),
+            ("npx wrangler deploy", Deploys),
+            ("terraform destroy", Deletes),
+            ("git reset --hard HEAD", Deletes),
+            ("rm -rf ~", Deletes),
+        ] {
+            assert_eq!(harm(line), Some(expected), "{line}");
+        }
+        for line in [
+            "cargo test --profile release",
+            "cargo build --release",
+            "npm publish --dry-run",
+            "./gradlew publishToMavenLocal",
+            "rm -rf build",
+            "docker build .",
+            "git diff --exit-code",
+            "goreleaser release --snapshot",
+        ] {
+            assert_eq!(harm(line), None::<Instead>, "{line}");
         }
     }
 }

@@ -1,14 +1,14 @@
-//! Judges whether a line of shell that is called a test can fail because of a test: a script of package.json, or a recipe.
+//! Judges whether a script that is called a test can fail because of a test: a script of package.json, a recipe, a step.
 //!
 //! It simulates the line and lets every command fail that may run tests. A command that is not understood may run tests.
 
-use crate::facts::Kind;
-use crate::idle::Instead;
-use crate::shell::{After, Needs, ParsedCommand, parse_line, segments};
+use std::cell::Cell;
+
+use super::{After, Instead, Kind, Needs, ParsedCommand, parse_line, segments};
 
 /// Why a script is not a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum NotATest {
+pub enum NotATest {
     /// It only prints that there are no tests, and fails.
     Placeholder,
     /// It does something else. The text says what.
@@ -17,7 +17,7 @@ pub(crate) enum NotATest {
 
 impl NotATest {
     /// Returns the sentence that the facts show, if this is worth showing.
-    pub(crate) fn text(self) -> Option<&'static str> {
+    pub fn text(self) -> Option<&'static str> {
         match self {
             Self::Placeholder => None,
             Self::Instead(why) => Some(why),
@@ -25,12 +25,19 @@ impl NotATest {
     }
 }
 
-pub(crate) const PRINTS: &str = "it only prints";
-pub(crate) const SWALLOWS: &str = "it succeeds whatever fails";
+/// The reason for a script that only prints.
+pub const PRINTS: &str = "it only prints";
+/// The reason for a script whose exit code does not depend on its tests.
+pub const SWALLOWS: &str = "it succeeds whatever fails";
 const CHECKS: &str = "it only builds or checks style and types";
+
+/// Finds the text of another script by its name, as a script of package.json calls it; `None` where there is none.
+pub type Scripts<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// Maximum depth to which scripts that call each other are followed.
 const DEPTH: usize = 8;
+/// Maximum number of scripts that one judgement reads. Each level may call several, so that the depth alone bounds nothing.
+const CALLS: usize = 64;
 
 /// Programs that prepare or print. They rarely fail, and never because of a test.
 const QUIET: [&str; 41] = [
@@ -69,7 +76,8 @@ const CHECKERS: [&str; 24] = [
 ];
 
 /// Test tools whose commands are all known: a command that is not listed as a test runs none.
-const KNOWN: [&str; 13] = [
+const KNOWN: [&str; 14] = [
+    "coverage",
     "cargo",
     "go",
     "jest",
@@ -96,16 +104,57 @@ enum Effect {
     Other(&'static str),
 }
 
-/// Returns why the line is not a test, or `None` if it may be one. `script` finds other scripts by name.
-pub(crate) fn not_a_test(line: &str, script: &dyn Fn(&str) -> Option<String>) -> Option<NotATest> {
-    judge_line(line, script, 0)
+/// Returns why the script is not a test, or `None` if it may be one. `script` finds other scripts by name.
+pub fn not_a_test(line: &str, script: &Scripts<'_>) -> Option<NotATest> {
+    let calls = Cell::new(CALLS);
+    let script = |name: &str| {
+        calls.set(calls.get().checked_sub(1)?);
+        script(name)
+    };
+    judge_line(line, &script, 0)
 }
 
-fn judge_line(
+/// Returns the harm that a script does: it publishes, deploys or deletes. `script` finds other scripts by name, and those
+/// that the script calls are judged as well.
+pub fn harm(line: &str, script: &Scripts<'_>) -> Option<Instead> {
+    first_action(line, script, &Instead::harms)
+}
+
+/// Returns whether a script runs tests in a browser. `script` finds other scripts by name, and those that the script calls
+/// are judged as well.
+pub fn needs_browser(line: &str, script: &Scripts<'_>) -> bool {
+    first_action(line, script, &|action| action == Instead::Browser).is_some()
+}
+
+/// Returns the first action of a certain kind, in the commands of a script and of the scripts that it calls.
+fn first_action(
     line: &str,
-    script: &dyn Fn(&str) -> Option<String>,
-    depth: usize,
-) -> Option<NotATest> {
+    script: &Scripts<'_>,
+    wanted: &dyn Fn(Instead) -> bool,
+) -> Option<Instead> {
+    let mut queue = vec![line.to_owned()];
+    let mut left = CALLS;
+    while let Some(text) = queue.pop() {
+        for (_, part) in segments(&text) {
+            for parsed in parse_line(part.trim_start_matches(['(', '{', '@', '-', '+', ' ', '\t']))
+            {
+                if let Some(action) = parsed.instead.filter(|action| wanted(*action)) {
+                    return Some(action);
+                }
+                if let Needs::Script(name) = &parsed.needs
+                    && let Some(rest) = left.checked_sub(1)
+                    && let Some(text) = script(name)
+                {
+                    left = rest;
+                    queue.push(text);
+                }
+            }
+        }
+    }
+    None
+}
+
+fn judge_line(line: &str, script: &Scripts<'_>, depth: usize) -> Option<NotATest> {
     let mut simulation = Simulation::default();
     for (after, part) in segments(line) {
         if simulation.over {
@@ -198,7 +247,7 @@ impl Simulation {
 }
 
 /// Returns how a command can make its line fail.
-fn effect(command: &str, script: &dyn Fn(&str) -> Option<String>, depth: usize) -> Effect {
+fn effect(command: &str, script: &Scripts<'_>, depth: usize) -> Effect {
     let words = command.split_whitespace().collect::<Vec<_>>();
     let assigns =
         |word: &&&str| word.split_once('=').is_some_and(|(name, _)| !name.starts_with('-'));
@@ -218,14 +267,10 @@ fn effect(command: &str, script: &dyn Fn(&str) -> Option<String>, depth: usize) 
     effect_of(&parsed, script, depth)
 }
 
-fn effect_of(
-    parsed: &ParsedCommand,
-    script: &dyn Fn(&str) -> Option<String>,
-    depth: usize,
-) -> Effect {
+fn effect_of(parsed: &ParsedCommand, script: &Scripts<'_>, depth: usize) -> Effect {
     let name = parsed.program.rsplit('/').next().unwrap_or(&parsed.program);
     match parsed.instead {
-        Some(Instead::Part) | None => {}
+        Some(Instead::Part | Instead::Browser) | None => {}
         Some(other) => return Effect::Other(other.text()),
     }
     if let Needs::Script(wanted) = &parsed.needs
@@ -311,5 +356,21 @@ mod tests {
         ] {
             assert_eq!(of(line), None, "{line}");
         }
+    }
+
+    // SCOUT-B-22, SCOUT-B-25
+    #[test]
+    fn harm_and_browsers_are_found_in_scripts_that_are_called() {
+        let script = |name: &str| match name {
+            "ship" => Some("npm run build && npm publish".to_owned()),
+            "e2e" => Some("start-server & playwright test".to_owned()),
+            "loop" => Some("npm run loop && npm run loop".to_owned()),
+            _ => None,
+        };
+        assert_eq!(harm("mocha && npm run ship", &script), Some(Instead::Publishes));
+        assert_eq!(harm("mocha && npm run loop", &script), None);
+        assert!(needs_browser("npm run unit && yarn run e2e", &script));
+        assert!(needs_browser("xvfb-run mocha", &script) && !needs_browser("mocha", &script));
+        assert_eq!(not_a_test("npm run loop", &script), None);
     }
 }

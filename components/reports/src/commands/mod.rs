@@ -1,13 +1,105 @@
-//! Reads lines of shell as people write them in documents and CI: the command, its directory and its purpose.
+//! Reads lines of shell as people write them in documents, CI and pipelines: each command, its directory and its purpose,
+//! and whether a verification may run it.
 //!
-//! This is no shell: a line that needs one to be understood is left out.
+//! Scout B judges with this module which commands it suggests, and `act init` which steps it writes:
+//!
+//! - [`parse_line`] splits a line into [`ParsedCommand`]s. `kind` is the purpose (install, build, test, …), `narrow` says
+//!   that it runs only a part of the tests, and `instead` says what it does in place of testing: it lists, watches,
+//!   rewrites expectations, publishes, deploys or deletes, or needs a browser.
+//! - [`not_a_test`] judges a whole script that is called a test: `None` if it can fail because of a test.
+//! - [`harm`] finds a command that publishes, deploys or deletes, in scripts that the line calls as well.
+//! - [`needs_browser`] finds end-to-end suites, in scripts that the line calls as well.
+//! - [`unset_variable`] finds a variable that nothing sets in a fresh container, such as `GITHUB_WORKSPACE`.
+//!
+//! This is no shell: a line that needs one to be understood is left out. All input may be hostile: the functions take time in
+//! proportion to the text ([`unset_variable`] for each variable that it reads), and at most 64 scripts that call each other
+//! are followed.
 
-use crate::facts::Kind;
-use crate::idle::{Instead, instead};
+mod effects;
+mod proof;
+mod tools;
+mod variables;
+
+use effects::instead;
+
+pub use effects::Instead;
+pub use proof::{NotATest, PRINTS, SWALLOWS, Scripts, harm, needs_browser, not_a_test};
+pub use variables::{of_ci, unset_variable};
+
+/// The purpose of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    Install,
+    Build,
+    Clean,
+    /// All tests.
+    Test,
+    /// Unit tests alone.
+    Unit,
+    /// Integration or end-to-end tests alone.
+    Integration,
+    /// Tests with a measurement of what they cover.
+    Coverage,
+}
+
+impl Kind {
+    pub const ALL: [Self; 7] = [
+        Self::Install,
+        Self::Build,
+        Self::Clean,
+        Self::Test,
+        Self::Unit,
+        Self::Integration,
+        Self::Coverage,
+    ];
+
+    /// Returns whether the command has to fail when a test fails.
+    pub fn tests(self) -> bool {
+        matches!(self, Self::Test | Self::Unit | Self::Integration | Self::Coverage)
+    }
+
+    /// Returns what a task of that name does by custom: a target, recipe, script or step. `test:unit`, `unit_tests` and
+    /// `UnitTests` are the same.
+    pub fn of_task(name: &str) -> Option<Self> {
+        let name = name.to_lowercase().replace(['_', ':', '.', ' '], "-");
+        let has = |words: &[&str]| name.split('-').any(|part| words.contains(&part));
+        match name.as_str() {
+            "install" | "deps" | "setup" | "bootstrap" | "init" | "dependencies"
+            | "install-deps" | "install-dev" | "dev-install" | "develop" => {
+                return Some(Self::Install);
+            }
+            "build" | "all" | "compile" => return Some(Self::Build),
+            "clean" | "distclean" => return Some(Self::Clean),
+            "test" | "tests" | "check" | "test-all" | "run-tests" | "runtests" | "unittest"
+            | "unittests" => {
+                return Some(Self::Test);
+            }
+            _ => {}
+        }
+        let tests = has(&["test", "tests", "check"]);
+        match () {
+            () if has(&OTHER) => None,
+            () if has(&["coverage", "cover", "cov"]) => Some(Self::Coverage),
+            () if has(&["unit"]) => Some(Self::Unit),
+            () if has(&["integration", "e2e", "it", "functional", "acceptance"])
+                && (tests || name != "it") =>
+            {
+                Some(Self::Integration)
+            }
+            () => None,
+        }
+    }
+}
+
+/// Words in a task's name that make it something else than a test.
+const OTHER: [&str; 18] = [
+    "watch", "update", "lint", "fix", "debug", "format", "types", "deploy", "publish", "release",
+    "upload", "push", "drop", "destroy", "delete", "purge", "reset", "report",
+];
 
 /// The ecosystem that a command belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Family {
+pub enum Family {
     Cargo,
     Go,
     Node,
@@ -21,9 +113,9 @@ pub(crate) enum Family {
 
 /// The target, script or file that a command needs.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Needs {
+pub enum Needs {
     Nothing,
-    /// A target of a Makefile.
+    /// A target of a Makefile; an empty name is its first target.
     Target(String),
     /// A recipe of a justfile.
     Recipe(String),
@@ -34,23 +126,23 @@ pub(crate) enum Needs {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ParsedCommand {
+pub struct ParsedCommand {
     /// The directory after the `cd` commands before it, relative to the directory of the line.
-    pub(crate) directory: String,
-    pub(crate) command: String,
-    pub(crate) program: String,
-    pub(crate) kind: Option<Kind>,
-    pub(crate) family: Family,
-    pub(crate) needs: Needs,
-    /// Whether it runs only a part: one test, one package.
-    pub(crate) narrow: bool,
-    /// The action of a test tool that runs no tests.
-    pub(crate) instead: Option<Instead>,
+    pub directory: String,
+    pub command: String,
+    pub program: String,
+    pub kind: Option<Kind>,
+    pub family: Family,
+    pub needs: Needs,
+    /// Whether it runs only a part: one test, one package, or all but some tests.
+    pub narrow: bool,
+    /// The action of the command where that is not, or not only, to run tests.
+    pub instead: Option<Instead>,
 }
 
 /// The operator between a command and the one before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum After {
+enum After {
     /// `;`, the end of a line, or nothing.
     End,
     /// `&&`
@@ -64,12 +156,13 @@ pub(crate) enum After {
 }
 
 /// Returns the commands of one line, in order.
-pub(crate) fn parse_line(line: &str) -> Vec<ParsedCommand> {
+pub fn parse_line(line: &str) -> Vec<ParsedCommand> {
     let mut directory = String::new();
     let mut out = Vec::new();
-    for part in parts(line) {
+    let expanded = with_defaults(line);
+    for part in parts(&expanded) {
         let command = part.split(" #").next().unwrap_or(part).trim().trim_end_matches('\\').trim();
-        if let Some(to) = command.strip_prefix("cd ") {
+        if let Some(to) = command.strip_prefix("cd ").or_else(|| command.strip_prefix("pushd ")) {
             let to = to.trim().trim_matches(['"', '\'']);
             directory =
                 if directory.is_empty() { to.to_owned() } else { format!("{directory}/{to}") };
@@ -82,6 +175,30 @@ pub(crate) fn parse_line(line: &str) -> Vec<ParsedCommand> {
     out
 }
 
+/// Replaces expressions of GitHub Actions that name a default, `${{ matrix.extra || '' }}`, by that default. Any other
+/// expression is unknown and stays.
+fn with_defaults(line: &str) -> String {
+    let mut out = String::new();
+    let mut rest = line;
+    while let Some((before, after)) = rest.split_once("${{") {
+        out.push_str(before);
+        let Some((expression, more)) = after.split_once("}}") else {
+            out.push_str("${{");
+            rest = after;
+            break;
+        };
+        let default = expression.rsplit_once("||").map(|(_, default)| default.trim());
+        let text = default.and_then(|text| text.strip_prefix('\'')?.strip_suffix('\''));
+        match text.filter(|text| !text.contains(['\'', '$'])) {
+            Some(text) => out.push_str(text),
+            None => out.push_str(&format!("${{{{{expression}}}}}")),
+        }
+        rest = more;
+    }
+    out.push_str(rest);
+    out
+}
+
 /// A command behind a pipe does not count as one of its own.
 fn parts(line: &str) -> Vec<&str> {
     let own = segments(line).into_iter().filter(|(after, _)| *after != After::Pipe);
@@ -89,7 +206,7 @@ fn parts(line: &str) -> Vec<&str> {
 }
 
 /// Splits a text at `&&`, `||`, `;`, `|`, `&` and ends of lines outside quotes.
-pub(crate) fn segments(line: &str) -> Vec<(After, &str)> {
+fn segments(line: &str) -> Vec<(After, &str)> {
     let (mut quote, mut start, mut after) = (None, 0, After::End);
     let mut out = Vec::new();
     let mut skip = 0;
@@ -127,13 +244,15 @@ pub(crate) fn segments(line: &str) -> Vec<(After, &str)> {
 
 fn one(command: &str, directory: &str) -> Option<ParsedCommand> {
     let unusable = ["${{", "<", "$(", "`", "…", " ...", "path/to", "YOUR", "{{"];
+    // The number of processors is known in every container.
+    let filled = command.replace("$(nproc)", "2");
     if command.is_empty()
         || command.len() > 300
-        || unusable.iter().any(|mark| command.contains(mark))
+        || unusable.iter().any(|mark| filled.contains(mark))
     {
         return None;
     }
-    let words = command.split_whitespace().collect::<Vec<_>>();
+    let words = words(command);
     let all = words.as_slice();
     let words = essential(all);
     let (program, rest) = words.split_first()?;
@@ -149,13 +268,34 @@ fn one(command: &str, directory: &str) -> Option<ParsedCommand> {
         narrow: false,
         instead: instead(program, rest, before),
     };
-    super::tools::understand(program, rest, &mut parsed);
+    tools::understand(program, rest, &mut parsed);
     match parsed.instead {
         Some(Instead::Part) => parsed.narrow = true,
+        Some(Instead::Browser) | None => {}
         Some(_) => parsed.kind = None,
-        None => {}
     }
     Some(parsed)
+}
+
+/// Splits a command at white space outside of quotes, so that the argument of `-m "not slow"` is one word.
+fn words(command: &str) -> Vec<&str> {
+    let (mut quote, mut from) = (None, None);
+    let mut out = Vec::new();
+    for (at, c) in command.char_indices() {
+        match (quote, c) {
+            (Some(open), c) if c == open => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'') => quote = Some(c),
+            (None, c) if c.is_whitespace() => {
+                out.extend(from.take().and_then(|from: usize| command.get(from..at)));
+                continue;
+            }
+            (None, _) => {}
+        }
+        from = from.or(Some(at));
+    }
+    out.extend(from.and_then(|from| command.get(from..)));
+    out
 }
 
 /// Removes what only precedes a command: variables, `sudo`, the runner of an environment.

@@ -1,7 +1,6 @@
 //! Interprets the words behind a program: one function for each tool that builds or tests.
 
-use crate::facts::Kind;
-use crate::shell::{Family, Needs, ParsedCommand};
+use super::{Family, Kind, Needs, ParsedCommand};
 
 /// Fills in kind, family, needs, and whether the command runs only a part.
 pub(super) fn understand(program: &str, rest: &[&str], parsed: &mut ParsedCommand) {
@@ -12,9 +11,11 @@ pub(super) fn understand(program: &str, rest: &[&str], parsed: &mut ParsedComman
         "go" => (Family::Go, go(verb, rest, parsed)),
         "gotestsum" => (Family::Go, Some(Kind::Test)),
         "npm" | "yarn" | "pnpm" | "bun" => (Family::Node, node(name, rest, parsed)),
-        "jest" | "vitest" | "mocha" | "ava" | "tap" | "c8" | "nyc" | "playwright" | "cypress" => {
+        "jest" | "vitest" | "mocha" | "ava" | "tap" | "c8" | "nyc" | "playwright" | "cypress"
+        | "karma" | "testcafe" | "nightwatch" | "wdio" | "wtr" | "web-test-runner" => {
             (Family::Node, runner(name, rest))
         }
+        "ng" | "react-scripts" if verb == "test" => (Family::Node, Some(Kind::Test)),
         "node" if rest.contains(&"--test") => (Family::Node, Some(Kind::Test)),
         "tsc" => (Family::Node, Some(Kind::Build)),
         "pytest" | "py.test" => (Family::Python, pytest(rest, parsed)),
@@ -28,10 +29,7 @@ pub(super) fn understand(program: &str, rest: &[&str], parsed: &mut ParsedComman
             parsed.narrow = !all;
             (Family::Python, Some(Kind::Test))
         }
-        "tox" => {
-            parsed.narrow = rest.iter().any(|word| *word == "-e" || word.starts_with("-e"));
-            (Family::Python, Some(Kind::Test))
-        }
+        "tox" => (Family::Python, tox(rest, parsed)),
         "nox" => (Family::Python, Some(nox(rest))),
         "coverage" if verb == "run" => (Family::Python, Some(Kind::Coverage)),
         "pip" | "pip3" => (Family::Python, pip(rest)),
@@ -47,12 +45,22 @@ pub(super) fn understand(program: &str, rest: &[&str], parsed: &mut ParsedComman
         }
         "mvn" | "mvnw" => (Family::Maven, maven(rest, parsed)),
         "gradle" | "gradlew" => (Family::Gradle, gradle(rest, parsed)),
-        "cmake" => (Family::Cmake, rest.contains(&"--build").then_some(Kind::Build)),
-        "ctest" => (Family::Cmake, Some(Kind::Test)),
+        "cmake" => {
+            // Without the command that configures the directory it builds nothing.
+            parsed.narrow = true;
+            (Family::Cmake, rest.contains(&"--build").then_some(Kind::Build))
+        }
+        "ctest" => {
+            parsed.narrow = !rest.iter().any(|word| word.starts_with("--test-dir"));
+            (Family::Cmake, Some(Kind::Test))
+        }
+        "meson" => (Family::Any, (verb == "test").then_some(Kind::Test)),
         "make" | "gmake" => (Family::Any, make(rest, parsed)),
         "just" | "task" => {
             if name == "just" && !verb.is_empty() {
                 parsed.needs = Needs::Recipe(verb.to_owned());
+                // Further words are other recipes, or arguments that choose.
+                parsed.narrow = rest.iter().filter(|word| !word.starts_with('-')).count() > 1;
             }
             (Family::Any, Kind::of_task(verb))
         }
@@ -79,7 +87,34 @@ fn script(path: &str, parsed: &mut ParsedCommand) -> Option<Kind> {
     parsed.needs = Needs::File(path.trim_start_matches("./").to_owned());
     let name = path.rsplit('/').next().unwrap_or(path);
     let stem = name.split('.').next().unwrap_or(name);
-    Kind::of_task(stem)
+    let arguments = parsed.command.split_whitespace().any(|word| word.starts_with('-'));
+    // `install.sh --to DIR` installs a release, and `all` says nothing about a script that is no target.
+    Kind::of_task(stem).filter(|kind| match kind {
+        Kind::Install => !arguments,
+        Kind::Build => stem != "all",
+        _ => true,
+    })
+}
+
+/// Interprets tox. Environments for Python versions run the tests, and others check types and style or make documents.
+fn tox(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
+    let chosen = rest.iter().position(|word| word.starts_with("-e"));
+    let Some(at) = chosen else { return Some(Kind::Test) };
+    let glued = rest.get(at).and_then(|word| word.strip_prefix("-e"));
+    let named = glued.filter(|name| !name.is_empty()).or(rest.get(at + 1).copied());
+    let named = named.unwrap_or_default().trim_start_matches('=');
+    let python = |name: &str| {
+        let version = name.strip_prefix("py").or_else(|| name.strip_prefix("python"));
+        version.is_some_and(|rest| rest.chars().all(|c| c.is_ascii_digit() || c == '.'))
+    };
+    let other =
+        ["lint", "typing", "types", "mypy", "style", "docs", "format", "pre-commit", "flake8"];
+    if named.split(',').all(|name| other.iter().any(|word| name.contains(word))) {
+        return None;
+    }
+    // One version of Python runs all tests.
+    parsed.narrow = !named.split(',').any(python);
+    Some(Kind::Test)
 }
 
 /// Interprets Django's `manage.py`.
@@ -172,17 +207,47 @@ fn go(verb: &str, rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
 }
 
 fn node(manager: &str, rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
-    parsed.narrow = rest.iter().any(|word| {
-        ["--", "-w", "--filter", "-F", "--prefix", "-C", "--cwd", "workspace"].contains(word)
-            || word.starts_with("--workspace=")
-            || word.starts_with("--filter=")
-            || word.starts_with("--prefix=")
+    const ELSEWHERE: [&str; 8] =
+        ["-w", "--workspace", "--filter", "-F", "--prefix", "-C", "--cwd", "--dir"];
+    let elsewhere = |word: &&str| {
+        ELSEWHERE.contains(word)
+            || ELSEWHERE.iter().any(|option| {
+                option.len() > 2 && word.strip_prefix(option).is_some_and(|r| r.starts_with('='))
+            })
+    };
+    parsed.narrow = rest.iter().any(|word| elsewhere(word) || ["--", "workspace"].contains(word));
+    // The script is one of other packages, and not of this one.
+    let others = rest.iter().any(|word| {
+        elsewhere(word)
+            || ["-r", "--recursive", "--workspaces", "-ws", "workspace", "workspaces"]
+                .contains(word)
     });
-    let plain = rest.iter().filter(|word| !word.starts_with('-')).copied().collect::<Vec<_>>();
+    let mut plain = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        if ELSEWHERE.contains(word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            plain.push(*word);
+        }
+    }
+    let kind = node_script(manager, &plain, rest, parsed);
+    if others {
+        parsed.needs = Needs::Nothing;
+    }
+    kind
+}
+
+fn node_script(
+    manager: &str,
+    plain: &[&str],
+    rest: &[&str],
+    parsed: &mut ParsedCommand,
+) -> Option<Kind> {
     let global = rest
         .iter()
         .any(|word| ["-g", "--global", "-D", "--save-dev", "--location=global"].contains(word));
-    match plain.as_slice() {
+    match plain {
         [] if manager == "yarn" && !global => Some(Kind::Install),
         ["install" | "i" | "ci" | "clean-install"] if !global => Some(Kind::Install),
         ["test" | "t" | "tst", ..] => {
@@ -213,14 +278,43 @@ fn runner(name: &str, rest: &[&str]) -> Option<Kind> {
         "playwright" | "cypress" => {
             rest.iter().any(|word| ["test", "run"].contains(word)).then_some(Kind::Integration)
         }
+        "testcafe" | "nightwatch" | "wdio" => Some(Kind::Integration),
         _ if rest.iter().any(|word| word.starts_with("--coverage")) => Some(Kind::Coverage),
         _ => Some(Kind::Test),
     }
 }
 
 fn pytest(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
-    parsed.narrow = rest.iter().any(|word| word.contains("::") || word.ends_with(".py"));
-    let below = |name: &str| rest.iter().any(|word| !word.starts_with('-') && word.contains(name));
+    // The value of an option is no place of tests.
+    const VALUED: [&str; 16] = [
+        "-k",
+        "-m",
+        "-p",
+        "-n",
+        "-c",
+        "-o",
+        "-W",
+        "-r",
+        "--deselect",
+        "--ignore",
+        "--ignore-glob",
+        "--basetemp",
+        "--junitxml",
+        "--numprocesses",
+        "--rootdir",
+        "--tb",
+    ];
+    let mut places = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        if VALUED.contains(word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            places.push(*word);
+        }
+    }
+    parsed.narrow = places.iter().any(|word| word.contains("::") || word.ends_with(".py"));
+    let below = |name: &str| !places.is_empty() && places.iter().all(|word| word.contains(name));
     Some(match () {
         () if rest.iter().any(|word| word.starts_with("--cov")) => Kind::Coverage,
         () if below("integration") => Kind::Integration,
@@ -267,45 +361,134 @@ fn setup_py(verb: &str) -> Option<Kind> {
 }
 
 fn maven(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
-    parsed.narrow =
-        rest.iter().any(|word| word.starts_with("-Dtest") || ["-pl", "-f"].contains(word));
-    let skips = rest
+    const VALUED: [&str; 10] =
+        ["-P", "--activate-profiles", "-pl", "--projects", "-f", "--file", "-s", "-T", "-rf", "-t"];
+    // Other projects, another file, named tests, and a profile, which may choose other modules or tests.
+    parsed.narrow = rest.iter().any(|word| {
+        [
+            "-DskipITs",
+            "-Dtest=",
+            "-Dit.test=",
+            "-Dgroups=",
+            "-P",
+            "-pl",
+            "--activate-profiles",
+            "--projects",
+            "-rf",
+        ]
         .iter()
-        .any(|word| word.starts_with("-DskipTests") || word.starts_with("-Dmaven.test.skip"));
-    let goal = |goals: &[&str]| rest.iter().any(|word| goals.contains(word));
+        .any(|option| word.starts_with(option))
+            || ["-f", "--file", "-N", "--non-recursive"].contains(word)
+    });
+    let skips = rest.iter().any(|word| {
+        ["-DskipTests", "-Dmaven.test.skip", "-Dsurefire.skip", "-DskipUnitTests"].iter().any(
+            |option| {
+                let value = word.strip_prefix(option).map(|value| value.trim_start_matches('='));
+                value.is_some_and(|value| value != "false")
+            },
+        )
+    });
+    let mut goals = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        if VALUED.contains(word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            goals.push(*word);
+        }
+    }
+    let goal = |names: &[&str]| goals.iter().any(|word| names.contains(word));
     match () {
-        () if rest.iter().any(|word| word.starts_with("jacoco:")) => Some(Kind::Coverage),
-        () if goal(&["test", "verify", "integration-test"]) && !skips => Some(Kind::Test),
-        () if goal(&["package", "compile", "install", "verify"]) => Some(Kind::Build),
-        () if goal(&["clean"]) => Some(Kind::Clean),
-        () if rest.iter().any(|word| word.starts_with("dependency:")) => Some(Kind::Install),
+        () if goals.iter().any(|word| word.starts_with("jacoco:")) && !skips => {
+            Some(Kind::Coverage)
+        }
+        () if goal(&["test", "verify", "integration-test", "package", "install"])
+            && !skips
+            && !goal(&["site"]) =>
+        {
+            // Only these are called for the tests; `package` runs them on its way.
+            match goal(&["test", "verify", "integration-test"]) {
+                true => Some(Kind::Test),
+                false => Some(Kind::Build),
+            }
+        }
+        () if goal(&["package", "compile", "install", "verify", "test-compile"]) => {
+            Some(Kind::Build)
+        }
+        () if goals == ["clean"] => Some(Kind::Clean),
+        () if goals.iter().any(|word| word.starts_with("dependency:")) => Some(Kind::Install),
         () => None,
     }
 }
 
 fn gradle(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
-    parsed.narrow =
-        rest.iter().any(|word| *word == "--tests" || (word.starts_with(':') && word.len() > 1));
-    let skips = rest.windows(2).any(|pair| pair[0] == "-x" && ["test", "check"].contains(&pair[1]));
-    let tasks = rest.iter().filter(|word| !word.starts_with('-'));
+    const VALUED: [&str; 10] = [
+        "-x",
+        "--exclude-task",
+        "-b",
+        "-c",
+        "-p",
+        "--project-dir",
+        "-g",
+        "-I",
+        "--init-script",
+        "--tests",
+    ];
+    let mut tasks = Vec::new();
+    let mut excluded = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        match *word {
+            "-x" | "--exclude-task" => excluded.extend(words.next()),
+            word if VALUED.contains(&word) => drop(words.next()),
+            word if !word.starts_with('-') => tasks.push(word),
+            _ => {}
+        }
+    }
+    let is_test = |task: &str| {
+        let task = task.rsplit(':').next().unwrap_or(task);
+        let lower = task.to_lowercase();
+        lower == "check" || lower.ends_with("test") || lower.ends_with("tests")
+    };
+    // A task of one project.
+    let part = |task: &&str| task.trim_start_matches(':').contains(':') || task.starts_with(':');
+    parsed.narrow = rest.iter().any(|word| *word == "--tests" || word.starts_with("--tests="))
+        || rest.iter().any(|word| ["-p", "--project-dir", "-b"].contains(word))
+        || tasks.iter().any(part);
+    let skips = excluded.into_iter().any(|task| is_test(task));
     let kind = |task: &&str| match *task {
         "build" | "assemble" | "classes" => Some(Kind::Build),
-        "test" if skips => None,
-        "test" | "check" => Some(Kind::Test),
         "clean" => Some(Kind::Clean),
-        "jacocoTestReport" | "koverHtmlReport" => Some(Kind::Coverage),
+        "jacocoTestReport" | "koverHtmlReport" if !skips => Some(Kind::Coverage),
+        task if skips && is_test(task) => None,
+        "test" | "check" | "allTests" | "jvmTest" => Some(Kind::Test),
         task if task.to_lowercase().contains("integration") => Some(Kind::Integration),
         _ => None,
     };
-    let kinds = tasks.filter_map(kind).collect::<Vec<_>>();
-    kinds.iter().copied().find(|kind| *kind != Kind::Clean).or(kinds.first().copied())
+    if tasks.iter().all(|task| *task == "clean") {
+        return tasks.first().map(|_| Kind::Clean);
+    }
+    let kinds = tasks.iter().filter_map(kind).collect::<Vec<_>>();
+    kinds.into_iter().find(|kind| *kind != Kind::Clean)
 }
 
 fn make(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
-    parsed.narrow = rest.contains(&"-C") || rest.iter().any(|word| word.contains('='));
-    let mut targets = rest.iter().filter(|word| !word.starts_with('-') && !word.contains('='));
+    // These choose tests by custom; other variables choose a compiler or a level of output.
+    let selecting =
+        ["TEST", "TESTS", "T", "ONLY", "FILTER", "SUITE", "CASE", "PKG", "PACKAGE", "RUN"];
+    parsed.narrow = rest.contains(&"-C")
+        || rest
+            .iter()
+            .any(|word| word.split_once('=').is_some_and(|(name, _)| selecting.contains(&name)));
+    // A number belongs to `-j`.
+    let number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    let mut targets =
+        rest.iter().filter(|word| !word.starts_with('-') && !word.contains('=') && !number(word));
     match targets.next() {
-        None => Some(Kind::Build),
+        None => {
+            parsed.needs = Needs::Target(String::new());
+            Some(Kind::Build)
+        }
         Some(target) if targets.next().is_none() => {
             parsed.needs = Needs::Target((*target).to_owned());
             // This installs the build result into the system.
