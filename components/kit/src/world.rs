@@ -320,3 +320,23 @@ impl Question {
         found.map(|(_, text)| text.as_str()).filter(|text| !text.trim().is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Files;
+
+    #[test]
+    fn files_that_change_together_are_counted() {
+        let files = Files::of(&[]).changed(&[&["a", "b"], &["c"], &["a", "b", "c"], &["a"]]);
+        let changes = files.recent_changes(100).unwrap();
+        assert_eq!(changes.together_with(&["a"]), BTreeMap::from([("b", 2), ("c", 1)]));
+        assert_eq!(changes.together_with(&["a", "b"]), BTreeMap::from([("c", 1)]));
+        let each = changes.each_file();
+        assert_eq!(each["a"], Touched { times: 3, age: 0 });
+        assert_eq!(each["c"], Touched { times: 2, age: 1 });
+        let few = files.recent_changes(1).unwrap();
+        assert_eq!(few.newest_first().collect::<Vec<_>>(), [(0, vec!["a", "b"])]);
+        assert!(matches!(Files::of(&[]).recent_changes(1), Err(Refusal::Denied(_))));
+    }
+}
