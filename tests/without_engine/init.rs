@@ -79,11 +79,13 @@ fn a_directory_without_git_is_told_what_that_means() {
 #[test]
 fn a_check_without_an_engine_is_exit_code_4_and_keeps_the_new_file() {
     let act = Act::new().file("go.mod", "module x\n").without_engine();
-    let told = act.clone().act(["init", "--check"]).status(4).stderr_has("Docker unavailable");
-    let told = told.stdout_has("Wrote ").stderr_lacks("exists");
+    let told = act.clone().act(["init", "--check"]).status(4).stdout_has("Wrote ");
+    let told = told.stdout_has("docker_unavailable").stdout_has("Not checked: the machine failed");
     let first = told.read("agent.yaml");
     let told = act.act(["init", "--check", "--json"]).status(4);
-    assert_eq!(told.json()["exit_code"], 4, "{told}");
+    let tried = &told.json()["tried"];
+    assert_eq!((&tried["status"], &tried["tests_seen"]), (&"INFRA_ERROR".into(), &false.into()));
+    assert!(tried["run_id"].is_null(), "{told}");
     assert_eq!(told.read("agent.yaml"), first);
 }
 

@@ -28,14 +28,10 @@ pub(super) struct Tried {
 ///
 /// # Errors
 ///
-/// As `act verify`; a container engine that cannot be reached has exit code 4.
+/// As `act verify`.
 pub(super) fn run(root: &Path, output: &Output) -> Result<Option<(Tried, Exit)>, Failure> {
     let work = act_task::verify(root, Downloads::Shared, vec![output.progress_sink()]);
-    let verification = block_on(work)?.map_err(|failure| match failure.code {
-        "docker_unavailable" => Failure { exit: Exit::Infra, ..failure },
-        _ => failure,
-    })?;
-    let Some(verification) = verification else { return Ok(None) };
+    let Some(verification) = block_on(work)?? else { return Ok(None) };
     let ran = seen(root, &verification);
     let tried = Tried {
         status: verification.verdict.status(),

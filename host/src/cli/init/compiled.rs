@@ -269,6 +269,12 @@ fn other(gate: &mut Gate, work: &Work<'_>) -> BTreeSet<String> {
         servers(gate, work.files);
     }
     let asked = work.test.command.as_str();
+    if let Some(configure) = autotools(work.files)
+        && program(asked) == "make"
+    {
+        with_autotools(gate, work.files, asked, &work.named(configure), work.test_place());
+        return BTreeSet::new();
+    }
     if program(asked) == "just" {
         // PyPI has just as a package; the images of Debian have no newer one.
         gate.image = "python:3.12".to_owned();
@@ -294,23 +300,34 @@ fn other(gate: &mut Gate, work: &Work<'_>) -> BTreeSet<String> {
     BTreeSet::new()
 }
 
-/// Chooses a gate for a project that Scout B knows no manifest of: autotools or Meson. Returns whether there is one.
+/// Returns the file from which autotools make `configure`.
+fn autotools(files: &Files) -> Option<&'static str> {
+    files.first(&["configure.ac", "configure.in"]).filter(|_| files.has("Makefile.am"))
+}
+
+fn with_autotools(gate: &mut Gate, files: &Files, test: &str, configure: &str, why: String) {
+    gate.kind = "this autotools project".to_owned();
+    // It has autoconf, automake and libtool.
+    gate.image = "gcc:14".to_owned();
+    let generate = if files.has("configure") { "" } else { "autoreconf -fi && " };
+    gate.prepare("configure", format!("{generate}sh ./configure"), configure);
+    gate.prepare("build", "make -j 4", configure);
+    gate.test(test, None, why);
+}
+
+/// Chooses a gate for a project of which Scout B knows no test command: autotools with tests in a subdirectory, Meson, or a
+/// Makefile beside the tests. Returns whether there is one.
 pub(super) fn without_facts(gate: &mut Gate, files: &Files) -> bool {
     let tests = |name: &str, word: &str| {
         let text = files.text(name)?;
         text.lines().position(|line| line.contains(word)).map(|line| format!("{name}:{}", line + 1))
     };
-    if let Some(configure) = files.first(&["configure.ac", "configure.in"]) {
+    if let Some(configure) = autotools(files) {
         let automake = tests("Makefile.am", "TESTS").or_else(|| tests("Makefile.am", "check"));
         let Some(why) = automake.or_else(|| tests("Makefile.am", "SUBDIRS")) else { return false };
         gate.slow = true;
-        gate.kind = "this autotools project".to_owned();
-        gate.image = "gcc:14".to_owned();
         servers(gate, files);
-        let generate = if files.has("configure") { "" } else { "autoreconf -fi && " };
-        gate.prepare("configure", format!("{generate}sh ./configure"), configure);
-        gate.prepare("build", "make -j 4", "Makefile.am:1");
-        gate.test("make check", None, why);
+        with_autotools(gate, files, "make check", configure, why);
         return true;
     }
     if files.has("meson.build") {

@@ -85,6 +85,7 @@ pub(super) fn choose(facts: &FactsB, files: &Files) -> Gate {
         "none" => "this project".to_owned(),
         manager => format!("this {manager} project"),
     };
+    gate.notes.extend(test.remark.clone());
     gate.package = Some(project.root.clone()).filter(|root| root != ".");
     let files = files.below(&project.root);
     let work = Work { facts, project, test, files: &files };
@@ -199,26 +200,6 @@ pub(super) fn words(command: &str) -> Vec<&str> {
 pub(super) fn program(command: &str) -> &str {
     let first = words(command).first().copied().unwrap_or_default();
     first.rsplit('/').next().unwrap_or(first)
-}
-
-/// Returns the commands of a line of shell, at `&&`, `||`, `;`, `|`, `&` and ends of lines outside of quotes.
-pub(super) fn segments(line: &str) -> Vec<&str> {
-    let (mut quote, mut start) = (None, 0);
-    let mut out = Vec::new();
-    for (at, c) in line.char_indices() {
-        match (quote, c) {
-            (Some(open), c) if c == open => quote = None,
-            (None, '"' | '\'') => quote = Some(c),
-            (None, ';' | '&' | '|' | '\n') => {
-                out.push(line.get(start..at).unwrap_or_default().trim());
-                start = at + 1;
-            }
-            _ => {}
-        }
-    }
-    out.push(line.get(start..).unwrap_or_default().trim());
-    out.retain(|part| !part.is_empty());
-    out
 }
 
 /// Returns a text as one word of shell.

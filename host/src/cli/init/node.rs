@@ -4,46 +4,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::gate::{Gate, Work, place, quoted, segments, words};
-
-/// Tools that drive a browser, with their names in words.
-const BROWSERS: [(&str, &str); 15] = [
-    ("playwright", "Playwright"),
-    ("cypress", "Cypress"),
-    ("karma", "Karma"),
-    ("puppeteer", "Puppeteer"),
-    ("wdio", "WebdriverIO"),
-    ("nightwatch", "Nightwatch"),
-    ("testcafe", "TestCafe"),
-    ("web-test-runner", "Web Test Runner"),
-    ("wtr", "Web Test Runner"),
-    ("testem", "Testem"),
-    ("airtap", "Airtap"),
-    ("test-storybook", "Storybook"),
-    ("protractor", "Protractor"),
-    ("xvfb-run", "a display"),
-    ("--browser", "a browser"),
-];
-
-/// Names of scripts that run a part of the tests, the largest part first.
-const NARROWER: [&str; 16] = [
-    "test:unit",
-    "test-unit",
-    "unit",
-    "unit-test",
-    "unit-tests",
-    "unit:test",
-    "test:node",
-    "test-node",
-    "node-test",
-    "test:jest",
-    "test:vitest",
-    "test:mocha",
-    "test:server",
-    "test:lib",
-    "test:ci",
-    "test-only",
-];
+use super::gate::{Gate, Work, place, quoted, words};
+use act_reports::commands::{not_a_test, parse_line};
 
 /// Programs that run every package of a workspace.
 const SPREADERS: [&str; 8] =
@@ -91,41 +53,6 @@ impl Package {
         self.scripts().filter(|(name, _)| fits(name)).collect()
     }
 
-    /// Returns what a line needs a browser for, in words.
-    fn browser(&self, line: &str, depth: usize) -> Option<&'static str> {
-        segments(line).into_iter().find_map(|command| {
-            let apart = |c: char| c.is_whitespace() || "\"'/@=".contains(c);
-            let named =
-                BROWSERS.iter().find(|(word, _)| command.split(apart).any(|part| part == *word));
-            named.map(|(_, name)| *name).or_else(|| {
-                let angular = words(command).starts_with(&["ng", "test"]).then_some("Karma");
-                let called = || self.called(command).into_iter();
-                let deeper = || called().find_map(|(_, line)| self.browser(line, depth + 1));
-                angular.or_else(|| if depth < DEPTH { deeper() } else { None })
-            })
-        })
-    }
-
-    /// Returns the narrower scripts that test without a browser, for a `test` script that needs one: the parts of that
-    /// script which need none, else the first script with a usual name, else one that is called a test.
-    fn narrower(&self, script: &str) -> Vec<String> {
-        let line = self.script(script).unwrap_or_default();
-        let parts = segments(line).into_iter().flat_map(|command| self.called(command));
-        let parts = parts.filter(|(name, line)| is_test(name) && self.browser(line, 0).is_none());
-        let parts = parts.map(|(name, _)| name.to_owned()).collect::<Vec<_>>();
-        if !parts.is_empty() {
-            return parts;
-        }
-        let usable =
-            |name: &str| self.script(name).is_some_and(|line| self.browser(line, 0).is_none());
-        let usual = NARROWER.iter().copied().find(|name| usable(name));
-        let other = || {
-            let mut all = self.scripts().map(|(name, _)| name).filter(|name| *name != script);
-            all.find(|name| is_test(name) && usable(name))
-        };
-        usual.or_else(other).map(str::to_owned).into_iter().collect()
-    }
-
     fn depends_on(&self, name: &str) -> bool {
         ["dependencies", "devDependencies"]
             .iter()
@@ -135,18 +62,6 @@ impl Package {
     fn is_workspace(&self) -> bool {
         self.0.get("workspaces").is_some()
     }
-}
-
-/// Returns whether a script is called a test, and is none for a browser, of style, of types or without an end.
-fn is_test(name: &str) -> bool {
-    let parts = name.split(|c: char| !c.is_ascii_alphanumeric()).collect::<Vec<_>>();
-    let has = |words: &[&str]| parts.iter().any(|part| words.contains(part));
-    has(&["test", "tests", "unit", "spec", "mocha", "jest", "vitest", "tap", "ava"])
-        && !has(&[
-            "browser", "browsers", "e2e", "lint", "types", "type", "tsc", "watch", "coverage",
-            "cov", "update", "bench", "ui", "debug", "perf", "deno", "bun", "build", "pre", "post",
-            "chrome", "firefox", "prepare",
-        ])
 }
 
 pub(super) fn plan(gate: &mut Gate, work: &Work<'_>) -> BTreeSet<String> {
@@ -165,36 +80,8 @@ pub(super) fn plan(gate: &mut Gate, work: &Work<'_>) -> BTreeSet<String> {
     // A script of the repository may download something.
     let network = (installed && !is_script(&work.test.command)).then_some(false);
     let asked = work.test.command.as_str();
-    let script = package.called(asked).first().map(|(name, _)| (*name).to_owned());
-    let line = script.as_deref().and_then(|name| package.script(name));
-    let browser = line.map_or_else(|| package.browser(asked, 0), |line| package.browser(line, 0));
-    let why = work.test_place();
-    match browser {
-        None => gate.test(asked, network, why),
-        Some(browser) => {
-            let named = script.unwrap_or_else(|| "test".to_owned());
-            let narrower = package.narrower(&named);
-            match narrower.is_empty() {
-                false => {
-                    let scripts = narrower.join("`, `");
-                    gate.note(format!(
-                        "`{asked}` needs {browser}, which the image does not have, so only `{scripts}` is run: tests \
-                         in a browser are not part of this gate"
-                    ));
-                    let command =
-                        narrower.iter().map(|name| format!("{manager} run {}", quoted(name)));
-                    gate.test(&command.collect::<Vec<_>>().join(" && "), network, why);
-                }
-                true => {
-                    gate.note(format!(
-                        "`{asked}` needs {browser}, which the image does not have, and no narrower script was found: \
-                         use an image with {browser}"
-                    ));
-                    gate.test(asked, network, why);
-                }
-            }
-        }
-    }
+    let line = package.called(asked).first().and_then(|(name, _)| package.script(name));
+    gate.test(asked, network, work.test_place());
     let tests_all = line.unwrap_or(asked);
     covered(gate, work, &package, tests_all, &packages, network)
 }
@@ -381,18 +268,20 @@ fn covered(
     let mut at = 0;
     while let Some(line) = lines.get(at).cloned() {
         at += 1;
-        let deeper = segments(&line).into_iter().flat_map(called).collect::<Vec<_>>();
+        let deeper =
+            parse_line(&line).iter().flat_map(|part| called(&part.command)).collect::<Vec<_>>();
         lines.extend(deeper.into_iter().filter(|_| at < 50));
     }
-    let whole = lines.iter().flat_map(|line| segments(line)).any(|command| {
-        let words = words(command);
+    let whole = lines.iter().flat_map(|line| parse_line(line)).any(|part| {
+        let words = words(&part.command);
         let runner = words.iter().any(|word| ["jest", "vitest"].contains(word));
         let paths = words.iter().any(|word| word.contains('/') && !word.starts_with('-'));
         words.iter().any(|word| SPREADERS.contains(word)) || (runner && !paths)
     });
     // The root's own tests may be all there are.
     let inner = packages.iter().any(|(_, member)| {
-        member.script("test").is_some_and(|line| !line.contains("no test specified"))
+        let script = |name: &str| member.script(name).map(str::to_owned);
+        member.script("test").is_some_and(|line| not_a_test(line, &script).is_none())
     });
     if whole {
         return all;

@@ -82,6 +82,8 @@ pub(super) fn plan(gate: &mut Gate, work: &Work<'_>) -> BTreeSet<String> {
         // It adds the directory to the path of imports.
         test = "python -m pytest".to_owned();
     }
+    // A script of the repository may download something.
+    let script = words(&test).first().is_some_and(|first| first.contains('/'));
     let install = manifests.install(work, manager, pytest, tool);
     let (why, prepared) = match (&work.project.commands.install, &install) {
         (Some(command), Some(_)) => (place(&command.source), true),
@@ -101,9 +103,6 @@ pub(super) fn plan(gate: &mut Gate, work: &Work<'_>) -> BTreeSet<String> {
     }
     // A tool that makes environments of its own downloads into them.
     let offline = prepared && tool.is_none() && !words(&test).contains(&"run");
-    let script = super::gate::segments(&test)
-        .last()
-        .is_some_and(|last| last.starts_with(['.', '/']) && !last.starts_with(". "));
     gate.test(&test, (offline && !script).then_some(false), work.test_place());
     BTreeSet::new()
 }

@@ -238,41 +238,19 @@ fn an_entry_that_is_not_in_the_repository_is_built_first() {
     assert_eq!(commands(&gate), ["npm ci", "npm test"]);
 }
 
+/// Scout B takes the narrower script; its remark is in the file.
 // CLI-22
 #[test]
 fn a_test_script_that_needs_a_browser_is_narrowed_and_the_file_says_so() {
-    for (scripts, expected) in [
-        (
-            r#"{"test": "npm run test:unit && npm run test:browser", "test:unit": "mocha", "test:browser": "karma start"}"#,
-            "npm run test:unit",
-        ),
-        (
-            r#"{"test": "run-s lint test:*", "lint": "eslint .", "test:node": "node --test", "test:e2e": "playwright test"}"#,
-            "npm run test:node",
-        ),
-        (r#"{"test": "playwright test", "unit": "vitest run"}"#, "npm run unit"),
-        (r#"{"test": "ng test", "test:server": "jest server"}"#, "npm run test:server"),
-    ] {
-        let manifest =
-            format!(r#"{{"scripts": {scripts}, "devDependencies": {{"playwright": "1"}}}}"#);
-        let gate = choose(&facts("npm", "mocha", NPM), &[("package.json", &manifest)]);
-        assert_eq!(gate.steps[1].command, expected, "{scripts}");
-        assert!(
-            gate.steps[0].command.starts_with("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 "),
-            "{gate:?}"
-        );
-        assert!(gate.notes[0].contains("tests in a browser are not part of this gate"), "{gate:?}");
-        assert!(yaml::text(&gate, false).contains("  # Note: `npm test` needs "));
-    }
-    let gate = choose(
-        &facts("npm", "karma", NPM),
-        &[("package.json", r#"{"scripts": {"test": "karma start"}}"#)],
-    );
-    assert_eq!(gate.steps[1].command, "npm test");
-    assert!(gate.notes[0].contains("use an image with Karma"), "{gate:?}");
-    let gate =
-        choose(&facts("npm", "jest", NPM), &[("package.json", r#"{"scripts": {"test": "jest"}}"#)]);
-    assert!(gate.notes.is_empty());
+    let mut npm = facts("npm", "mocha", &[("install", "npm ci"), ("test", "npm run test:unit")]);
+    let remark = "`npm test` needs a browser; this runs only the tests that need none";
+    npm.projects[0].commands.test.as_mut().unwrap().remark = Some(remark.to_owned());
+    let manifest =
+        r#"{"scripts": {"test": "playwright test"}, "devDependencies": {"playwright": "1"}}"#;
+    let gate = choose(&npm, &[("package.json", manifest)]);
+    assert_eq!(commands(&gate), ["PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD=1 npm ci", "npm run test:unit"]);
+    assert_eq!(gate.notes, [remark]);
+    assert!(yaml::text(&gate, false).contains(&format!("  # Note: {remark}\n")));
 }
 
 // CLI-22
