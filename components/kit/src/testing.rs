@@ -6,7 +6,7 @@ use crate::world::{
     Model, Outline, Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary,
     Symbol, Tool, Turn, Usage, Version, World,
 };
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
@@ -291,6 +291,9 @@ pub struct FakeHost {
     sent: Rc<RefCell<Vec<String>>>,
     warnings: RefCell<Vec<String>>,
     wrap_up: bool,
+    /// Milliseconds that pass between two looks at the clock.
+    pace: u64,
+    passed: Cell<u64>,
 }
 
 impl FakeHost {
@@ -328,6 +331,13 @@ impl FakeHost {
     #[must_use]
     pub fn advising_to_wrap_up(mut self) -> Self {
         self.wrap_up = true;
+        self
+    }
+
+    /// So many milliseconds pass between two looks at the clock.
+    #[must_use]
+    pub fn slowed_by(mut self, milliseconds: u64) -> Self {
+        self.pace = milliseconds;
         self
     }
 
@@ -389,7 +399,9 @@ impl Progress for FakeHost {
     }
 
     fn time_left(&self) -> u64 {
-        60_000
+        let passed = self.passed.get();
+        self.passed.set(passed + self.pace);
+        60_000_u64.saturating_sub(passed)
     }
 
     fn warn(&self, message: &str) {

@@ -30,8 +30,9 @@ pub struct FactsA {
     pub conventions: Vec<Convention>,
     /// Most risky first.
     pub risk: Vec<Risk>,
-    /// Name of a list to the number of its entries that are missing; `files_too_large` for a parser, and
-    /// `files_incomplete`: of these a parser did not see everything.
+    /// Name of a list to the number of its entries that are missing; `files_too_large` for a parser,
+    /// `files_incomplete`: of these a parser did not see everything, and `not_looked_at`: source files for which the time
+    /// did not suffice.
     pub left_out: BTreeMap<String, u64>,
 }
 

@@ -48,7 +48,7 @@ pub(crate) fn draft(world: World<'_>, known: &Known, chosen: &[RelevantFile]) ->
         },
         risk_zones: zones(known, &wanted),
         conventions: conventions(world, known),
-        verification_tips: vec![tests(known, &wanted)],
+        verification_tips: [tests(known, &wanted)].into_iter().chain(unseen(known)).collect(),
         ..ReportA::default()
     }
 }
@@ -133,6 +133,14 @@ fn conventions(world: World<'_>, known: &Known) -> Conventions {
     naming.truncate(3);
     patterns.truncate(6);
     Conventions { naming: naming.join("; "), patterns, anti_patterns: vec![] }
+}
+
+/// Says how many files the survey did not reach, so that nobody takes their absence for a fact.
+fn unseen(known: &Known) -> Option<String> {
+    let count = known.survey.not_looked_at;
+    (count > 0).then(|| {
+        format!("not_looked_at: {count} source files, for lack of time; search for names that are missing here")
+    })
 }
 
 fn tests(known: &Known, wanted: &[u32]) -> String {

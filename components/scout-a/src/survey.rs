@@ -70,6 +70,8 @@ pub(crate) struct Survey {
     /// Numbers of files that are too large for a parser, and of files that were not parsed as a whole.
     pub(crate) too_large: usize,
     pub(crate) incomplete: usize,
+    /// Number of source files for which the time did not suffice.
+    pub(crate) not_looked_at: usize,
 }
 
 impl Survey {
@@ -78,7 +80,7 @@ impl Survey {
         let mut units =
             inventory.files.iter().map(|file| unit(&file.path, terms)).collect::<Vec<_>>();
         let (mut edges, mut truncated) = (vec![], inventory.truncated);
-        let mut incomplete = 0;
+        let (mut incomplete, mut looked_at) = (0, 0);
         let (mut re_exports, mut same_package) = (ReExports::default(), SamePackage::default());
         let resolver = Resolver::new(world.repository, &inventory);
         let parseable = (0..units.len()).filter(|at| units[*at].language.is_some_and(is_parsed));
@@ -91,6 +93,7 @@ impl Survey {
                 truncated = true;
                 break;
             }
+            looked_at += part.len();
             // A Go package needs the names that its files define. For other languages the numbers are enough.
             let (go, rest) = part.iter().partition::<Vec<_>, _>(|at| units[**at].language == GO);
             let paths = |part: &[&usize]| -> Vec<&str> {
@@ -125,7 +128,9 @@ impl Survey {
         edges.dedup();
         let large = |at: &&usize| !units[**at].parsed && inventory.files[**at].size > COUNTED_FILE;
         let too_large = parseable.iter().filter(large).count();
-        let mut survey = Self { inventory, units, edges, truncated, too_large, incomplete };
+        let not_looked_at = parseable.len() - looked_at;
+        let mut survey =
+            Self { inventory, units, edges, truncated, too_large, incomplete, not_looked_at };
         survey.count_the_rest(world, reserve);
         for (unit, file) in survey.units.iter_mut().zip(&survey.inventory.files) {
             unit.generated |= file.size / u64::from(unit.lines.max(1)) > LONG_LINES;
@@ -136,14 +141,18 @@ impl Survey {
     /// Counts the lines of source files without a parser.
     fn count_the_rest(&mut self, world: World<'_>, reserve: u64) {
         let mut left = COUNTED;
+        if self.not_looked_at > 0 {
+            return;
+        }
         let rest = (0..self.units.len())
             .filter(|at| self.units[*at].language.is_some() && !self.units[*at].parsed)
             .filter(|at| self.inventory.files[*at].size <= COUNTED_FILE)
             .collect::<Vec<_>>();
-        for part in rest.chunks(16) {
+        for (number, part) in rest.chunks(16).enumerate() {
             let bytes = part.iter().map(|at| self.inventory.files[*at].size).sum::<u64>();
             if left < bytes || world.progress.time_left() < reserve {
                 self.truncated = true;
+                self.not_looked_at = rest.len() - 16 * number;
                 break;
             }
             left -= bytes;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use act_component::{ComponentFailure, Grant, GuestFailure, Limit, Llm, RepoRead, Services};
+use act_component::{ComponentFailure, Grant, GuestFailure, Limit, Llm, Services};
 use act_model::{Model, ModelError, ModelErrorKind};
 
 use super::usage;
@@ -48,7 +48,8 @@ async fn what_is_left_can_be_asked() {
     let hostile = load(Grant { llm: Some(Llm { calls: 7, tokens: 70 }), ..Grant::builtin_scout() });
     let left = attack(&hostile, "remaining", &[], services).await.unwrap();
     assert_eq!((&left["model-calls"], &left["model-tokens"]), (&7.into(), &70.into()));
-    assert_eq!(left["read-bytes"], RepoRead::default().query_bytes);
+    let read = Grant::builtin_scout().repo_read.unwrap();
+    assert_eq!(left["read-bytes"], read.query_bytes);
     let milliseconds = left["milliseconds"].as_u64().unwrap();
     assert!(milliseconds > 0 && milliseconds <= 60_000);
     let left = attack(&hostile, "remaining", &[], nothing()).await.unwrap();

@@ -125,6 +125,7 @@ impl Known {
         cut("symbols", missing);
         cut("files_too_large", self.survey.too_large);
         cut("files_incomplete", self.survey.incomplete);
+        cut("not_looked_at", self.survey.not_looked_at);
         let imports = self.survey.edges.iter().map(|(from, to)| Import {
             from: self.survey.path(*from).to_owned(),
             to: self.survey.path(*to).to_owned(),

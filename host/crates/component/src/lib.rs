@@ -82,4 +82,5 @@ pub use inspect::{Inspection, NotAComponent, code_sha256, pack_manifest};
 pub use limits::Limits;
 pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
 pub use outbound::{Outbound, never_reached};
+pub use symbols::BackgroundIndexing;
 pub use values::{ComponentName, Sha256, ValueError};

@@ -1,19 +1,26 @@
 //! `repo.symbols`: outlines of files. They are read through the same view as `repo.read` and count against the same bytes.
 //!
-//! Several threads read the files, and parse those of which the index holds no outline. Answers, denials and records have
-//! the order of the call all the same.
+//! A file that the index knows by its state in the file system is not read, one that it knows by its content is not
+//! parsed. Several threads open, read and parse the files. Answers, denials and records have the order of the call all
+//! the same, and a file counts as read wherever its answer comes from.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::time::SystemTime;
 
 use crate::bindings::refusal_text;
 use crate::bindings::symbols::{self as wit, Host};
 use crate::bindings::types::Refusal;
+use crate::bounds::Bound;
 use crate::call::State;
-use crate::capability::{Capability, Meters};
+use crate::capability::{Capability, Grant, Meters, RepoRead};
 use crate::failure::Ended;
-use act_symbols::{Brief, Index, Key, Language, MAX_SOURCE, NameFilter, Outline, Summary};
-use act_workspace::{ReadError, RepoView, Slice};
+use crate::host::ScoutComponent;
+use act_symbols::{
+    Brief, Index, Key, Language, MAX_SOURCE, NameFilter, NewEntry, Outline, Parsed, Place, Stamp,
+    Stored, Summary,
+};
+use act_workspace::{Kind, MAX_ENTRIES, OpenFile, ReadError, RepoView, Selection};
 
 /// Number of files that are looked up in the index at a time.
 const BATCH: usize = 64;
@@ -34,8 +41,10 @@ impl Host for State {
         &mut self,
         paths: Vec<String>,
     ) -> wasmtime::Result<Vec<Result<wit::Outline, Refusal>>> {
-        let stored = |index: &Index, keys: &[Key]| index.get(keys);
-        self.outlined(&paths, &Query { stored, make: |outline| outline })
+        self.answers(
+            &paths,
+            &Query { stored: |stored: &Stored<'_>| stored.outline(), make: Outline::clone },
+        )
     }
 
     fn summaries(
@@ -50,9 +59,22 @@ impl Host for State {
                 return Ok(paths.iter().map(|_| Err(refusal())).collect());
             }
         };
-        let stored = |index: &Index, keys: &[Key]| index.summaries(keys, &wanted);
-        self.outlined(&paths, &Query { stored, make: |outline| Summary::of(outline, &wanted) })
+        let make = |outline: &Outline| Summary::of(outline.clone(), &wanted);
+        self.answers(
+            &paths,
+            &Query { stored: |stored: &Stored<'_>| summary(stored, &wanted), make },
+        )
     }
+}
+
+/// Returns the summary of a stored file. An outline that cannot hold a wanted name is not decoded.
+fn summary(stored: &Stored<'_>, wanted: &NameFilter) -> Option<Summary> {
+    let brief = stored.brief()?;
+    let named = match wanted.is_in(&brief) {
+        true => wanted.among(stored.outline()?.symbols),
+        false => vec![],
+    };
+    Some(Summary { brief, named })
 }
 
 /// The answer for one file.
@@ -65,10 +87,10 @@ trait Answer {
 }
 
 impl State {
-    fn outlined<T: Answer>(
+    fn answers<T: Answer>(
         &mut self,
         paths: &[String],
-        query: &Query<impl Fn(&Index, &[Key]) -> Vec<Option<T>>, impl Fn(Outline) -> T>,
+        query: &Query<impl Fn(&Stored<'_>) -> Option<T>, impl Fn(&Outline) -> T>,
     ) -> wasmtime::Result<Vec<Result<T::Wit, Refusal>>> {
         let Some(reading) = &self.call.read else {
             let refusal = self.call.refuse(Capability::RepoRead, "repo.symbols");
@@ -86,12 +108,12 @@ impl State {
             usize::try_from(self.call.grant.limits.host_call_bytes).unwrap_or(usize::MAX);
         let mut answers = Vec::with_capacity(paths.len());
         for batch in paths.chunks(BATCH) {
-            let outlined = if room > 0 { work.outline_all(batch, query) } else { vec![] };
-            // A stopped call gets no answer at all, not even for the files that were outlined.
+            let answered = if room > 0 { work.answer_all(batch, query) } else { vec![] };
+            // A stopped call gets no answer at all, not even for the files that were looked at.
             self.call.go_on()?;
-            let outlined = outlined.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
-            for (path, outlined) in batch.iter().zip(outlined) {
-                answers.push(self.answer(path, outlined, &mut room)?);
+            let answered = answered.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
+            for (path, answered) in batch.iter().zip(answered) {
+                answers.push(self.answer(path, answered, &mut room)?);
             }
         }
         Ok(answers)
@@ -100,11 +122,11 @@ impl State {
     fn answer<T: Answer>(
         &mut self,
         path: &str,
-        outlined: Option<Result<Outlined<T>, Unread>>,
+        answered: Option<Result<SizedAnswer<T>, Unread>>,
         room: &mut usize,
     ) -> Result<Result<T::Wit, Refusal>, Ended> {
-        Ok(match outlined {
-            Some(Ok(Outlined { answer, size })) => match room.checked_sub(answer.cost()) {
+        Ok(match answered {
+            Some(Ok(SizedAnswer { answer, size })) => match room.checked_sub(answer.cost()) {
                 Some(left) => {
                     *room = left;
                     Ok(answer.into_wit(size))
@@ -203,20 +225,20 @@ fn edge(import: act_symbols::Import) -> wit::Edge {
 }
 
 /// The answer for a file, and the file's size.
-struct Outlined<T> {
+struct SizedAnswer<T> {
     answer: T,
     size: u64,
 }
 
 /// How the answers of one function of the interface are made.
 struct Query<S, M> {
-    /// Reads stored answers from the index, in the order of the keys.
+    /// Makes the answer from a stored file.
     stored: S,
-    /// Makes the answer from a new outline.
+    /// Makes the answer from a file that was looked at.
     make: M,
 }
 
-/// Why a file has no outline.
+/// Why a file has no answer.
 enum Unread {
     NoGrammar,
     TooLarge,
@@ -235,115 +257,245 @@ struct Work<'q> {
     stopped: &'q (dyn Fn() -> bool + Sync),
 }
 
+/// An open file that can be parsed.
+struct Opened<'v> {
+    file: OpenFile<'v>,
+    /// The state of the file; `None` in an overlay.
+    place: Option<Place>,
+    /// The time before the state was taken.
+    opened_at: SystemTime,
+}
+
 /// A file that was read, whose bytes are not counted yet.
 struct ReadFile {
     size: u64,
     source: Result<Source, Unread>,
 }
 
-/// A file that can be parsed.
+/// The content of a file that can be parsed.
 struct Source {
     language: Language,
     bytes: Vec<u8>,
     key: Key,
+    place: Option<Place>,
+    opened_at: SystemTime,
 }
 
 impl Work<'_> {
     /// One answer for each path, in their order.
-    fn outline_all<T>(
+    fn answer_all<T>(
         &self,
         paths: &[String],
-        query: &Query<impl Fn(&Index, &[Key]) -> Vec<Option<T>>, impl Fn(Outline) -> T>,
-    ) -> Vec<Result<Outlined<T>, Unread>> {
-        let read = in_parallel(paths, |path| self.read(path));
+        query: &Query<impl Fn(&Stored<'_>) -> Option<T>, impl Fn(&Outline) -> T>,
+    ) -> Vec<Result<SizedAnswer<T>, Unread>> {
+        let opened = in_parallel(paths, |path| self.open(path));
+        let places: Vec<_> = opened.iter().map(|file| file.as_ref().ok()?.place).collect();
+        let known = self.index.as_ref().map(|index| index.by_place(&places, &query.stored));
+        let mut known = known.unwrap_or_default();
+        known.resize_with(paths.len(), || None);
+        let unknown: Vec<_> = opened
+            .iter()
+            .zip(&known)
+            .filter_map(|(file, known)| file.as_ref().ok().filter(|_| known.is_none()))
+            .collect();
+        let mut read = in_parallel(&unknown, |file| self.read(file)).into_iter();
+        drop(unknown);
         // Bytes are counted in the order of the call, so that threads do not decide which file is the last to fit.
-        let sources: Vec<_> = read.into_iter().map(|file| self.count_bytes(file)).collect();
-        let keys: Vec<_> =
-            sources.iter().filter_map(|source| Some(source.as_ref().ok()?.key)).collect();
-        let stored =
-            self.index.as_ref().map(|index| (query.stored)(index, &keys)).unwrap_or_default();
-        let mut stored = stored.into_iter().chain(std::iter::repeat_with(|| None));
-        let (mut answers, mut jobs, mut places) = (vec![], vec![], vec![]);
-        for (path, source) in paths.iter().zip(sources) {
-            let source = match source {
-                Ok(source) => source,
-                Err(unread) => {
-                    answers.push(Err(unread));
-                    continue;
+        let (mut answers, mut sources) = (vec![], vec![]);
+        for (file, known) in opened.into_iter().zip(known) {
+            let counted = match (file, known) {
+                (Err(unread), _) => Err(unread),
+                (Ok(Opened { file, .. }), Some(answer)) => {
+                    let size = file.size();
+                    self.count(size).map(|()| {
+                        file.record_read();
+                        Ok(SizedAnswer { answer, size })
+                    })
                 }
+                (Ok(_), None) => match read.next() {
+                    Some(Ok(ReadFile { size, source })) => {
+                        self.count(size).and(source).map(|source| Err((source, size)))
+                    }
+                    Some(Err(unread)) => Err(unread),
+                    None => Err(Unread::Stopped),
+                },
             };
-            let size = source.bytes.len() as u64;
-            match stored.next().flatten() {
-                Some(answer) => answers.push(Ok(Outlined { answer, size })),
-                None => {
-                    places.push((answers.len(), source.key, size));
-                    jobs.push((path, source));
-                    answers.push(Err(Unread::Stopped));
+            answers.push(match counted {
+                Ok(Ok(answer)) => Ok(answer),
+                Ok(Err((source, size))) => {
+                    sources.push((answers.len(), source, size));
+                    Err(Unread::Stopped)
                 }
-            }
+                Err(unread) => Err(unread),
+            });
         }
-        let parsed = in_parallel(&jobs, |(path, source)| {
-            act_symbols::outline(source.language, path, &source.bytes, self.stopped)
-        });
-        let mut fresh = vec![];
-        for ((at, key, size), parsed) in places.into_iter().zip(parsed) {
-            let Some(parsed) = parsed else { continue };
-            if parsed.lasting {
-                fresh.push((key, parsed.outline.clone()));
-            }
-            if let Some(place) = answers.get_mut(at) {
-                *place = Ok(Outlined { answer: (query.make)(parsed.outline), size });
-            }
-        }
-        if let Some(index) = &self.index {
-            index.store(&fresh.iter().map(|(key, outline)| (*key, outline)).collect::<Vec<_>>());
-        }
+        self.look_at(paths, sources, query, &mut answers);
         answers
     }
 
-    /// Counts the bytes of a file. A file that was not read whole is not outlined.
-    fn count_bytes(&self, file: Result<ReadFile, Unread>) -> Result<Source, Unread> {
-        let ReadFile { size, source } = file?;
-        if size > self.file_bytes || !self.meters.repo_read.bytes.take(size) {
-            return Err(Unread::Spent);
+    /// Answers for files whose state the index does not know, and stores what was found in them.
+    fn look_at<T>(
+        &self,
+        paths: &[String],
+        sources: Vec<(usize, Source, u64)>,
+        query: &Query<impl Fn(&Stored<'_>) -> Option<T>, impl Fn(&Outline) -> T>,
+        answers: &mut [Result<SizedAnswer<T>, Unread>],
+    ) {
+        if sources.is_empty() {
+            return;
         }
-        source
+        let keys: Vec<_> = sources.iter().map(|(_, source, _)| source.key).collect();
+        let known = self
+            .index
+            .as_ref()
+            .map(|index| index.by_content(&keys, |stored: &Stored<'_>| stored.outline()));
+        let mut known = known.unwrap_or_default();
+        known.resize_with(sources.len(), || None);
+        let jobs: Vec<_> = sources.iter().zip(&known).collect();
+        let found = in_parallel(&jobs, |((at, source, _), known)| match known {
+            Some(outline) => Some(Parsed { outline: outline.clone(), lasting: true }),
+            None => {
+                act_symbols::outline(source.language, paths.get(*at)?, &source.bytes, self.stopped)
+            }
+        });
+        drop(jobs);
+        let mut entries = vec![];
+        for ((at, source, size), found) in sources.into_iter().zip(found) {
+            let (Some(Parsed { outline, lasting }), Some(place)) = (found, answers.get_mut(at))
+            else {
+                continue;
+            };
+            *place = Ok(SizedAnswer { answer: (query.make)(&outline), size });
+            if lasting {
+                let Source { key, place, opened_at, .. } = source;
+                entries.push(NewEntry { place, read_at: opened_at, key, outline });
+            }
+        }
+        if let Some(index) = &self.index {
+            index.store(entries);
+        }
     }
 
-    fn read(&self, path: &str) -> Result<ReadFile, Unread> {
+    /// Counts the bytes of a file.
+    fn count(&self, size: u64) -> Result<(), Unread> {
+        let fits = size <= self.file_bytes && self.meters.repo_read.bytes.take(size);
+        fits.then_some(()).ok_or(Unread::Spent)
+    }
+
+    fn open(&self, path: &str) -> Result<Opened<'_>, Unread> {
         if (self.stopped)() {
             return Err(Unread::Stopped);
         }
-        if Language::of(path, &[]).is_none() {
-            // A hidden or missing file must not look different because its language has no parser.
-            act_workspace::read(&self.view, &slice(path, 0), None).map_err(Unread::Read)?;
+        let opened_at = SystemTime::now();
+        let file = OpenFile::open(&self.view, path).map_err(Unread::Read)?;
+        // The real name decides as well, because a link may have any name.
+        if Language::of(path, &[]).or_else(|| Language::of(file.path(), &[])).is_none() {
+            // A hidden file must not look different because its language has no parser.
+            file.read(0, 0).map_err(Unread::Read)?;
             return Err(Unread::NoGrammar);
         }
         if self.meters.repo_read.bytes.left() == 0 {
             return Err(Unread::Spent);
         }
-        let whole = slice(path, (MAX_SOURCE as u64).min(self.file_bytes).saturating_add(1));
-        let chunk = act_workspace::read(&self.view, &whole, None).map_err(Unread::Read)?;
-        let size = chunk.bytes.len() as u64;
+        let place = file.stat().map(|stat| Place::new(Stamp::of(stat), file.path()));
+        Ok(Opened { file, place, opened_at })
+    }
+
+    fn read(&self, Opened { file, place, opened_at }: &Opened<'_>) -> Result<ReadFile, Unread> {
+        if (self.stopped)() {
+            return Err(Unread::Stopped);
+        }
+        let most = (MAX_SOURCE as u64).min(self.file_bytes).saturating_add(1);
+        let bytes = file.read(0, most).map_err(Unread::Read)?;
+        let size = bytes.len() as u64;
         // A file that exceeds the bytes that are left is dropped at once, because many such files would fill the memory.
         if size > self.meters.repo_read.bytes.left() {
             return Err(Unread::Spent);
         }
-        let source = match Language::of(&chunk.path, &chunk.bytes) {
-            _ if chunk.bytes.len() > MAX_SOURCE => Err(Unread::TooLarge),
-            // The real name decides, because a link may have any name.
+        let source = match Language::of(file.path(), &bytes) {
+            _ if bytes.len() > MAX_SOURCE => Err(Unread::TooLarge),
             None => Err(Unread::NoGrammar),
             Some(language) => {
-                let key = act_symbols::Key::of(language, &chunk.path, &chunk.bytes);
-                Ok(Source { language, bytes: chunk.bytes, key })
+                let key = Key::of(language, file.path(), &bytes);
+                Ok(Source { language, bytes, key, place: *place, opened_at: *opened_at })
             }
         };
         Ok(ReadFile { size, source })
     }
 }
 
-fn slice(path: &str, length: u64) -> Slice {
-    Slice { path: path.to_owned(), length: Some(length), ..Slice::default() }
+/// Nice value of the threads that index in the background: they use what steps and Scouts leave.
+const NICE: i32 = 19;
+
+/// Indexes the files of a view in the background, so that a later question finds them known. It ends when all files were
+/// looked at, and at the next file when this value is dropped.
+#[derive(Debug)]
+pub struct BackgroundIndexing(Arc<AtomicBool>);
+
+impl Drop for BackgroundIndexing {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl ScoutComponent {
+    /// Begins to index the files in `view` that the Scout had no time for. Nothing is given to the component. Returns
+    /// `None` without an index, and while another value does the same in this process.
+    pub fn index_in_background(&self, view: &RepoView) -> Option<BackgroundIndexing> {
+        index_in_background(self.outlines.clone()?, view)
+    }
+}
+
+fn index_in_background(index: Arc<Index>, view: &RepoView) -> Option<BackgroundIndexing> {
+    if !index.begin_background() {
+        return None;
+    }
+    let stopped = Arc::new(AtomicBool::new(false));
+    let (stop, ending) = (Arc::clone(&stopped), Arc::clone(&index));
+    let view = view.until(move || stop.load(Ordering::Relaxed));
+    let stop = Arc::clone(&stopped);
+    let work = move || {
+        // Without the lower priority the work is the same.
+        let _ = rustix::process::setpriority_process(None, NICE);
+        index_files(&index, &view, &|| stop.load(Ordering::Relaxed));
+        index.end_background();
+    };
+    match std::thread::Builder::new().name("indexing".to_owned()).spawn(work) {
+        Ok(_) => Some(BackgroundIndexing(stopped)),
+        Err(_) => {
+            ending.end_background();
+            None
+        }
+    }
+}
+
+/// Stores the outlines of all files in view that the index does not know. Ends early when the view cannot be listed.
+fn index_files(index: &Arc<Index>, view: &RepoView, stopped: &(dyn Fn() -> bool + Sync)) {
+    let everything = Grant { repo_read: Some(RepoRead::unlimited()), ..Grant::default() };
+    let work = Work {
+        view: view.clone(),
+        meters: Arc::new(Meters::new(&everything)),
+        file_bytes: u64::MAX,
+        index: Some(Arc::clone(index)),
+        stopped,
+    };
+    let query = Query { stored: |_: &Stored<'_>| Some(()), make: |_: &Outline| () };
+    let want = Selection { kinds: vec![Kind::File], ..Selection::default() };
+    let mut cursor = None;
+    while let Ok(page) = act_workspace::list(view, &want, cursor.as_deref(), MAX_ENTRIES) {
+        let paths = page.items.into_iter().map(|entry| entry.path);
+        let paths: Vec<_> = paths.filter(|path| Language::of(path, &[]).is_some()).collect();
+        for batch in paths.chunks(BATCH) {
+            if stopped() {
+                return;
+            }
+            work.answer_all(batch, &query);
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            return;
+        }
+    }
 }
 
 /// Applies `work` to all items in several threads. The results have the order of the items.
@@ -377,8 +529,9 @@ fn in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Grant, RepoRead};
     use act_workspace::Profile;
+    use std::os::unix::fs::PermissionsExt;
+    use std::time::{Duration, Instant};
 
     // CAPABILITY-11
     #[test]
@@ -405,13 +558,108 @@ mod tests {
                 index: None,
                 stopped: &|| false,
             };
-            let query =
-                Query { stored: |_: &Index, _: &[Key]| vec![], make: |outline: Outline| outline };
-            let answers = work.outline_all(&paths, &query);
+            let stored = |_: &Stored<'_>| None::<Outline>;
+            let query = Query { stored, make: Outline::clone };
+            let answers = work.answer_all(&paths, &query);
             let given: Vec<_> =
                 (0..40).filter(|n| answers.get(*n).is_some_and(Result::is_ok)).collect();
             let expected: Vec<_> = (0..20).chain([21, 23, 25]).collect();
             assert_eq!(given, expected);
         }
+    }
+
+    /// Runs work on the files of a view with an index, without any bounds.
+    fn work(view: &RepoView, index: &Arc<Index>) -> Work<'static> {
+        Work {
+            view: view.clone(),
+            meters: Arc::new(Meters::new(&Grant {
+                repo_read: Some(RepoRead::unlimited()),
+                ..Grant::default()
+            })),
+            file_bytes: u64::MAX,
+            index: Some(Arc::clone(index)),
+            stopped: &|| false,
+        }
+    }
+
+    fn own(dir: &tempfile::TempDir) -> Arc<Index> {
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
+        Arc::new(Index::new(dir.path()))
+    }
+
+    /// Number of files that the index knows by their state.
+    fn known(view: &RepoView, index: &Arc<Index>, paths: &[String]) -> usize {
+        let work = work(view, index);
+        let opened: Vec<_> = paths.iter().map(|path| work.open(path).ok().unwrap().place).collect();
+        let found = index.by_place(&opened, |_| Some(()));
+        found.iter().flatten().count()
+    }
+
+    fn names(answers: Vec<Result<SizedAnswer<Outline>, Unread>>) -> Vec<String> {
+        let outlines = answers.into_iter().map(|answer| answer.ok().unwrap().answer);
+        outlines.flat_map(|outline| outline.symbols).map(|symbol| symbol.name).collect()
+    }
+
+    // SYMBOLS-5
+    #[test]
+    fn a_file_whose_state_is_known_is_not_read_and_a_changed_one_is() {
+        let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (path, index) = (root.path().join("a.py"), own(&dir));
+        std::fs::write(&path, "def first():\n    pass\n").unwrap();
+        let view = RepoView::open(root.path(), Profile::Scout).unwrap();
+        let paths = ["a.py".to_owned()];
+        let query = Query { stored: |stored: &Stored<'_>| stored.outline(), make: Outline::clone };
+        let ask = || names(work(&view, &index).answer_all(&paths, &query));
+        assert_eq!(ask(), ["first"]);
+        // The file is too young to be known by its state.
+        assert_eq!(known(&view, &index, &paths), 0);
+        let long_ago = std::fs::FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+        std::fs::File::options().write(true).open(&path).unwrap().set_times(long_ago).unwrap();
+        std::thread::sleep(Duration::from_millis(2_100));
+        assert_eq!((ask(), known(&view, &index, &paths)), (vec!["first".to_owned()], 1));
+        // The index alone answers now: another outline under the same state would be returned.
+        let read_at = SystemTime::now();
+        let other =
+            act_symbols::outline(Language::Python, "a.py", b"def stored(): pass\n", &|| false);
+        let place = work(&view, &index).open("a.py").ok().unwrap().place;
+        let key = Key::of(Language::Python, "a.py", b"def stored(): pass\n");
+        let outline = other.unwrap().outline;
+        index.store(vec![NewEntry { place, read_at, key, outline }]);
+        assert_eq!(ask(), ["stored"]);
+        // The same size and the same time of the last change, as `touch -r` makes it.
+        std::fs::write(&path, "def again():\n    pass\n").unwrap();
+        std::fs::File::options().write(true).open(&path).unwrap().set_times(long_ago).unwrap();
+        assert_eq!(ask(), ["again"]);
+    }
+
+    // SYMBOLS-9
+    #[test]
+    fn files_are_indexed_in_the_background_until_the_task_ends() {
+        let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let text = "def f():\n    return [1, 2, 3]\n".repeat(500);
+        let paths: Vec<_> = (0..600).map(|n| format!("f{n}.py")).collect();
+        for path in &paths {
+            std::fs::write(root.path().join(path), &text).unwrap();
+        }
+        std::thread::sleep(Duration::from_millis(2_100));
+        let view = RepoView::open(root.path(), Profile::Scout).unwrap();
+        let index = own(&dir);
+        let ended = |index: &Arc<Index>| {
+            let start = Instant::now();
+            while !index.begin_background() {
+                assert!(start.elapsed() < Duration::from_secs(300));
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            index.end_background();
+        };
+        let first = index_in_background(Arc::clone(&index), &view).unwrap();
+        assert!(index_in_background(Arc::clone(&index), &view).is_none(), "one is enough");
+        drop(first);
+        ended(&index);
+        assert!(known(&view, &index, &paths) < paths.len());
+        let second = index_in_background(Arc::clone(&index), &view).unwrap();
+        ended(&index);
+        assert_eq!(known(&view, &index, &paths), paths.len());
+        drop(second);
     }
 }

@@ -4,6 +4,7 @@
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 
+use super::scope::are_bounded;
 use super::{Import, Language, Outline, Symbol, SymbolKind};
 
 /// The numbers and imports of an outline.
@@ -58,6 +59,11 @@ impl Brief {
             complete: outline.complete,
             names: names.collect(),
         }
+    }
+
+    /// Returns whether the numbers of its parts are those of an outline.
+    pub(super) fn is_bounded(&self) -> bool {
+        are_bounded(&self.imports)
     }
 }
 

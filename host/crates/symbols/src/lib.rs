@@ -7,7 +7,7 @@
 //!
 //! - [`outline`] parses one file of a [`Language`].
 //! - [`Summary`] and [`NameFilter`] shorten outlines for a caller that looks at many files.
-//! - [`Index`] caches outlines by content.
+//! - [`Index`] caches outlines, by the state of a file in the file system and by its content.
 //!
 //! ```
 //! use act_symbols::{Language, outline};
@@ -24,7 +24,7 @@ mod rules;
 mod scope;
 
 pub use brief::{Brief, MAX_WANTED, NameFilter, Summary, TooManyNames};
-pub use index::{Index, Key};
+pub use index::{Index, Key, NewEntry, Place, Stamp, Stored};
 pub use language::Language;
 pub use parse::{MAX_SOURCE, Parsed, outline};
 

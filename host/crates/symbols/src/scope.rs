@@ -3,7 +3,7 @@
 use tree_sitter::{Node, Point};
 
 use super::rules::Inside;
-use super::{Import, Symbol, SymbolKind};
+use super::{Import, Outline, Symbol, SymbolKind};
 
 /// Maximum number of symbols and of imports of one file. Beyond it, the outline says that it is incomplete.
 const MAX_SYMBOLS: usize = 5_000;
@@ -12,6 +12,29 @@ const MAX_IMPORTS: usize = 2_000;
 const MAX_NAME: usize = 200;
 /// Maximum number of bytes of source that are read as one text.
 const MAX_TEXT: usize = 16 << 10;
+
+impl Outline {
+    /// Returns whether the numbers of its parts are those of an outline that [`OutlineBuilder`] made.
+    pub(super) fn is_bounded(&self) -> bool {
+        let is_name = |name: &String| name.len() <= MAX_NAME + '…'.len_utf8();
+        let is_bounded = |symbol: &Symbol| {
+            is_name(&symbol.name) && symbol.container.as_ref().is_none_or(is_name)
+        };
+        self.symbols.len() <= MAX_SYMBOLS
+            && self.symbols.iter().all(is_bounded)
+            && are_bounded(&self.imports)
+    }
+}
+
+pub(super) fn are_bounded(imports: &[Import]) -> bool {
+    let is_name = |name: &String| name.len() <= MAX_NAME + '…'.len_utf8();
+    imports.len() <= MAX_IMPORTS
+        && imports.iter().all(|import| {
+            is_name(&import.target)
+                && import.names.len() <= MAX_IMPORTS
+                && import.names.iter().all(is_name)
+        })
+}
 
 pub(super) struct OutlineBuilder<'s> {
     source: &'s [u8],

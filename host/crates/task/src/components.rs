@@ -1,7 +1,7 @@
 //! Implements the Editor's traits for components: a Scout, and the tools.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 use act_agent::editor::{Answer, Called, Session, Tool};
 use act_agent::scout::{QueryFailure, Question, Scout};
 use act_component::{
-    ComponentFailure, GuestFailure, ScoutComponent, ScoutQuestion, Services, ToolComponent,
+    BackgroundIndexing, ComponentFailure, GuestFailure, ScoutComponent, ScoutQuestion, Services,
+    ToolComponent,
 };
 use act_core::event::Events;
 use act_model::{Model, ModelErrorKind, ToolSpec};
@@ -27,11 +28,14 @@ pub struct ComponentScout {
     about: Option<String>,
     /// The time limit of the component's own computing, and of each request to the model.
     wall: Duration,
+    /// Indexes the files that the first question left, until the task ends.
+    indexing: OnceLock<Option<BackgroundIndexing>>,
 }
 
 impl ComponentScout {
     pub fn new(name: &str, component: ScoutComponent, services: Services, wall: Duration) -> Self {
-        Self { name: name.to_owned(), component, services, about: None, wall }
+        let (name, indexing) = (name.to_owned(), OnceLock::new());
+        Self { name, component, services, about: None, wall, indexing }
     }
 
     /// Introduces the Scout to the Editor with the description of its author. The two Scouts that every Editor knows
@@ -71,6 +75,8 @@ impl Scout for ComponentScout {
             let asked = ScoutQuestion { text, context, facts_only };
             let services = Services { attempt, ..self.services.clone() };
             let answer = self.component.ask(asked, services, self.wall, cancel).await;
+            self.indexing
+                .get_or_init(|| self.component.index_in_background(self.services.view.as_ref()?));
             answer.map_err(|ended| failure(ended, facts_only))
         })
     }

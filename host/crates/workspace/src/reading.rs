@@ -60,6 +60,85 @@ pub enum ReadError {
     Failed { path: String, why: String },
 }
 
+/// An open file of a view.
+#[derive(Debug)]
+pub struct OpenFile<'v> {
+    view: &'v RepoView,
+    path: String,
+    file: Handle,
+    stat: Stat,
+}
+
+impl<'v> OpenFile<'v> {
+    /// Opens a file. Links are followed inside the view.
+    ///
+    /// # Errors
+    /// `View` for a path that cannot be resolved, and `NotAFile` for another kind of file.
+    pub fn open(view: &'v RepoView, path: &str) -> Result<Self, ReadError> {
+        view.stop().go_on().map_err(ViewError::from)?;
+        let OpenEntry { handle: file, path, kind, stat } =
+            view.resolve("", path, FollowLinks::Yes)?;
+        if kind != Kind::File {
+            return Err(ReadError::NotAFile { path });
+        }
+        Ok(Self { view, path, file, stat })
+    }
+
+    /// Returns the real path.
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Returns the number of bytes that the file had when it was opened.
+    pub fn size(&self) -> u64 {
+        u64::try_from(self.stat.st_size).unwrap_or(0)
+    }
+
+    /// Returns the state of the file when it was opened, or `None` for a file of an overlay.
+    pub fn stat(&self) -> Option<&Stat> {
+        matches!(self.file, Handle::Real(_)).then_some(&self.stat)
+    }
+
+    /// Reports that what the file holds is given to the reader of the view.
+    pub fn record_read(&self) {
+        self.view.record_read(&self.path);
+    }
+
+    /// Reads at most `length` bytes from `offset` on, and never more than [`MAX_READ`].
+    ///
+    /// # Errors
+    /// `Binary` for a Scout, and `Failed` with the error of the system.
+    pub fn read(&self, offset: u64, length: u64) -> Result<Vec<u8>, ReadError> {
+        let size = self.size();
+        let length = length.min(MAX_READ);
+        let text_only = self.view.profile() == Profile::Scout;
+        // Bytes from the beginning of the file show by themselves whether it is binary.
+        let probes_itself = offset == 0 && length >= (BINARY_PROBE as u64).min(size);
+        if text_only && !probes_itself {
+            self.check_text()?;
+        }
+        let available = length.min(size.saturating_sub(offset));
+        let bytes = read_at(&self.file, offset, available).map_err(|error| self.failed(&error))?;
+        if text_only && probes_itself && is_binary(&bytes) {
+            return Err(ReadError::Binary { path: self.path.clone() });
+        }
+        self.record_read();
+        Ok(bytes)
+    }
+
+    fn check_text(&self) -> Result<(), ReadError> {
+        let head = read_at(&self.file, 0, (BINARY_PROBE as u64).min(self.size()));
+        match is_binary(&head.map_err(|error| self.failed(&error))?) {
+            true => Err(ReadError::Binary { path: self.path.clone() }),
+            false => Ok(()),
+        }
+    }
+
+    fn failed(&self, error: &std::io::Error) -> ReadError {
+        ReadError::Failed { path: self.path.clone(), why: error.to_string() }
+    }
+}
+
 /// Reads a part of a file. Links are followed inside the view. The version, if requested, belongs to exactly these
 /// bytes.
 ///
@@ -71,42 +150,22 @@ pub fn read(
     want: &Slice,
     versions: Option<&Versions>,
 ) -> Result<Chunk, ReadError> {
-    view.stop().go_on().map_err(ViewError::from)?;
-    let seen = view.resolve("", &want.path, FollowLinks::Yes)?;
-    let path = seen.path;
-    if seen.kind != Kind::File {
-        return Err(ReadError::NotAFile { path });
-    }
-    let failed =
-        |error: std::io::Error| ReadError::Failed { path: path.clone(), why: error.to_string() };
-    let file = seen.handle;
-    let size = u64::try_from(seen.stat.st_size).unwrap_or(0);
-    let text_only = view.profile() == Profile::Scout;
-    let head = || read_at(&file, 0, (BINARY_PROBE as u64).min(size)).map_err(failed);
+    let open = OpenFile::open(view, &want.path)?;
     let length = want.length.unwrap_or(MAX_READ).min(MAX_READ);
     if !want.with_version {
-        // Bytes from the beginning of the file show by themselves whether it is binary.
-        let probes_itself = want.offset == 0 && length >= (BINARY_PROBE as u64).min(size);
-        if text_only && !probes_itself && is_binary(&head()?) {
-            return Err(ReadError::Binary { path });
-        }
-        let available = length.min(size.saturating_sub(want.offset));
-        let bytes = read_at(&file, want.offset, available).map_err(failed)?;
-        if text_only && probes_itself && is_binary(&bytes) {
-            return Err(ReadError::Binary { path });
-        }
-        view.record_read(&path);
-        return Ok(Chunk { path, bytes, size, version: None });
+        let (bytes, size) = (open.read(want.offset, length)?, open.size());
+        return Ok(Chunk { path: open.path, bytes, size, version: None });
     }
-    if text_only && is_binary(&head()?) {
-        return Err(ReadError::Binary { path });
+    if view.profile() == Profile::Scout {
+        open.check_text()?;
     }
-    view.record_read(&path);
-    let size = file.size().map_err(failed)?;
+    open.record_read();
+    let size = open.file.size().map_err(|error| open.failed(&error))?;
     if size > want.version_bytes.unwrap_or(MAX_READ).min(MAX_READ) {
-        return Err(ReadError::TooLarge { path, size });
+        return Err(ReadError::TooLarge { path: open.path, size });
     }
-    let whole = read_at(&file, 0, size).map_err(failed)?;
+    let whole = read_at(&open.file, 0, size).map_err(|error| open.failed(&error))?;
+    let path = open.path;
     let version = match versions {
         Some(versions) => versions.observe(&path, &digest(&whole)),
         None => Version { number: 1, digest: digest(&whole) },

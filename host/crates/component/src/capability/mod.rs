@@ -166,10 +166,11 @@ pub(crate) fn denied(capability: Capability) -> Refusal {
 }
 
 impl Grant {
-    /// The grant of the built-in Scouts: the view, which files changed together, and a conversation of bounded length.
+    /// The grant of the built-in Scouts: the view, which files changed together, and a conversation of bounded length. A
+    /// survey of 100,000 files reads half a gigabyte, and the questions after it read parts of it again.
     pub fn builtin_scout() -> Self {
         Self {
-            repo_read: Some(RepoRead::default()),
+            repo_read: Some(RepoRead { query_bytes: 2 << 30, ..RepoRead::default() }),
             repo_history: true,
             llm: Some(Llm::default()),
             ..Self::default()
