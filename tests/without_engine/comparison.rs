@@ -62,6 +62,7 @@ fn two_components_answer_one_question_and_the_difference_is_told() {
         assert!(side["memory_bytes"].as_u64() > Some(100_000), "{side}");
         assert!(side["tokens"]["scout-b"]["input"].as_u64() > Some(0), "{side}");
         assert!(side["error"].is_null() && side["summary"].is_string());
+        assert!(side["warning"].is_null(), "{side}");
     }
     let asked = told.requests();
     assert_eq!(asked.len(), 2);
@@ -100,6 +101,24 @@ fn two_components_answer_one_question_and_the_difference_is_told() {
     let words = ["scout", "b", "x", "--json", "--with", path.to_str().unwrap()];
     let answer = act.clone().script(&script([report("true")])).act(words).status(0).json();
     assert_eq!(answer["sha256"], sha256_of(&path));
+}
+
+/// CAPABILITY-42, SCOUT-11: a candidate whose reports do not hold is no healthy one, although its facts make a report.
+#[test]
+fn a_candidate_that_falls_back_to_facts_is_named() {
+    let act = without_engine();
+    let path = next_version(&act);
+    approve(&act, &path, "candidate", &["--here"]).status(0);
+    let mut bad = report("pytest -q");
+    bad["call"]["arguments"]["test"]["commands"] = json!(7);
+    let turns = script([report("pytest -x"), json!({"repeat": 9, "turns": [bad]})]);
+    let told = act.clone().script(&turns).act(compared(&path, &["--json"])).status(0);
+    let found = told.document("scout-compare");
+    assert!(found["installed"]["warning"].is_null(), "{found}");
+    let warning = found["with"]["warning"].as_str().unwrap();
+    assert!(warning.starts_with("scout_facts_only: "), "{found}");
+    let told = act.clone().script(&turns).act(compared(&path, &[])).status(0);
+    told.stdout_has("scout_facts_only: ");
 }
 
 /// CAPABILITY-42, security lines 39 and 41: naming a file grants it nothing.

@@ -79,7 +79,10 @@ fn a_report_that_does_not_hold_becomes_one_of_facts() {
         .status(0)
         .stderr_has("there is no file \"invented.txt\"")
         .stderr_has("scout_facts_only");
-    let report = told.document("scout")["report"].to_string();
+    let document = told.document("scout");
+    let warning = document["warning"].as_str().unwrap();
+    assert!(warning.starts_with("scout_facts_only: "), "{warning}");
+    let report = document["report"].to_string();
     assert!(report.contains("answer.txt") && !report.contains("invented.txt"), "{report}");
 }
 

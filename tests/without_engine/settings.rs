@@ -292,7 +292,7 @@ fn doctor_shows_the_time_limits_of_the_model_and_who_set_them() {
     let told = act.script("turns: []").config_toml(settings).act(["doctor", "--json"]);
     assert_eq!(
         check(&told, "timeouts")["message"],
-        "the model has for the first byte 1200 s (config.toml), for silence 5 s (agent.yaml), for the whole answer 3600 s (default)"
+        "a request to the model ends after: no first byte for 1200 s (config.toml), silence of 5 s (agent.yaml), in all 3600 s (default)"
     );
 }
 

@@ -90,14 +90,14 @@ impl Rewrite {
         vec![place.unwrap_or(0..0)]
     }
 
-    /// Computes the new bytes of the file, and the ranges of lines that were written, by index in the new text.
-    fn bytes(&self, target: &Target<'_>) -> Result<(Vec<u8>, Vec<Range<usize>>), Refused> {
+    /// Computes the new bytes of the file.
+    fn bytes(&self, target: &Target<'_>) -> Result<Vec<u8>, Refused> {
         let document = target.document;
         match self {
-            Self::Full(content) => Ok((full_rewrite(document, content)?, vec![])),
+            Self::Full(content) => Ok(full_rewrite(document, content)?),
             Self::Text { old, new, all } => {
                 unique(target, old, *all)?;
-                Ok((replace(document, old, new)?, vec![]))
+                Ok(replace(document, old, new)?)
             }
             Self::Insert { after, new } => {
                 if *after > document.lines.len() {
@@ -192,55 +192,12 @@ fn checked(target: &Target<'_>, edits: &[LineEdit]) -> Result<Vec<Edit>, Refused
     Ok(edits.iter().map(edit).collect())
 }
 
-/// Edits lines, and returns the ranges of the new ones.
-fn lines(target: &Target<'_>, edits: &[Edit]) -> Result<(Vec<u8>, Vec<Range<usize>>), Refused> {
-    let bytes = edit_many(target.document, edits).map_err(|(at, refusal)| {
+fn lines(target: &Target<'_>, edits: &[Edit]) -> Result<Vec<u8>, Refused> {
+    edit_many(target.document, edits).map_err(|(at, refusal)| {
         let place = edits.get(at).map_or(0..0, |edit| edit.start..edit.end);
         let refused = target.refuse(refusal.into(), &[place]);
         if edits.len() > 1 { refused.of_edit(at) } else { refused }
-    })?;
-    let mut order: Vec<&Edit> = edits.iter().collect();
-    order.sort_by_key(|edit| edit.start);
-    let (mut written, mut added, mut removed) = (vec![], 0, 0);
-    for edit in order {
-        let (start, new) = (edit.start + added - removed, edit.new.split_inclusive('\n').count());
-        written.push(start..start + new);
-        added += new;
-        removed += edit.end - edit.start;
-    }
-    Ok((bytes, written))
-}
-
-/// Sentences about written lines that repeat the line before or after them. Doubled lines are the commonest slip of an edit by
-/// number. Lines that were neighbours before are no slip.
-fn repeats(before: &Document<'_>, after: &Document<'_>, written: &[Range<usize>]) -> Vec<String> {
-    let is_twice = |document: &Document<'_>, first: &str| {
-        document
-            .lines
-            .windows(2)
-            .filter(|pair| pair.iter().all(|line| line.shown() == first))
-            .count()
-    };
-    let mut notes = vec![];
-    for range in written.iter().filter(|range| !range.is_empty()) {
-        for (index, other) in
-            [(range.start, range.start.checked_sub(1)), (range.end - 1, Some(range.end))]
-        {
-            let Some(neighbour) = other.and_then(|other| after.lines.get(other)) else { continue };
-            let Some(line) = after.lines.get(index) else { continue };
-            let text = line.shown();
-            if text.trim().is_empty()
-                || neighbour.text != line.text
-                || is_twice(before, &text) >= is_twice(after, &text)
-            {
-                continue;
-            }
-            let place = if other < Some(index) { "before" } else { "after" };
-            let shown = shown::line(index, '|', &text, 80);
-            notes.push(format!("this line repeats the one {place} it: {shown}"));
-        }
-    }
-    notes
+    })
 }
 
 /// Edits an existing file, of the expected version if one is given.
@@ -262,7 +219,7 @@ pub(crate) fn rewrite(
         let refused = Refused::stale(&shown::path(&path), file.version.number);
         return Err(target.refuse(refused, &rewrite.places(&document)).into());
     }
-    let (bytes, written) = rewrite.bytes(&target)?;
+    let bytes = rewrite.bytes(&target)?;
     if bytes == file.bytes {
         let (name, version, count) =
             (shown::path(&path), file.version.number, document.lines.len());
@@ -272,15 +229,9 @@ pub(crate) fn rewrite(
         return Ok(Outcome::text(text));
     }
     within(bytes.len()).map_err(|refused| target.refuse(refused, &rewrite.places(&document)))?;
-    let after = Document::parse(&bytes)?;
-    let notes = repeats(&document, &after, &written);
-    let count = after.lines.len();
-    match repository.apply(Change::Replace((path.clone(), file.version, bytes.clone()))) {
-        Ok(now) => {
-            let mut text = changed("edited", &path, now.as_ref(), Some(count));
-            notes.iter().for_each(|note| text.push_str(&format!("\n{note}")));
-            Ok(Outcome::text(text))
-        }
+    let count = Document::parse(&bytes)?.lines.len();
+    match repository.apply(Change::Replace((path.clone(), file.version, bytes))) {
+        Ok(now) => Ok(Outcome::text(changed("edited", &path, now.as_ref(), Some(count)))),
         Err(EditError::Conflict((_, Some(_)))) => Err(fresh(repository, &path, rewrite)?),
         Err(error) => Err(error.into()),
     }

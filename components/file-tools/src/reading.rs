@@ -3,17 +3,30 @@
 use crate::answer::{Refused, Trouble};
 use crate::{path, shown};
 use act_kit::tool::Outcome;
-use act_kit::world::{Entry, Hit, Kind, Pattern, Refusal, Repository, Selection, Slice, Version};
+use act_kit::world::{
+    Entry, Hit, Kind, Pattern, Refusal, Repository, Selection, Slice, Symbol, Version,
+};
+use act_reports::source;
 use edit_protocol::{Document, Reason};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 
 /// With more names than this, a listing shows directories with their numbers of files.
 const LISTED: usize = 200;
 /// Maximum number of names that a listing reads.
 const SEEN: usize = 50_000;
-/// Maximum number of lines and of bytes of text of one file in an answer of `read`.
-const READ_LINES: usize = 500;
-const READ_BYTES: usize = 24 * 1024;
+/// Maximum number of lines and of bytes of text of one file in an answer of `read`, for a range with both ends.
+const RANGE: Most = Most { lines: 500, bytes: 24 * 1024 };
+/// The same for a file without a range, about 4,000 tokens: most source files of a repository fit. A larger one is shown
+/// by its outline, because a model needs a few ranges of it and pays for every line in each later request.
+const WHOLE: Most = Most { lines: 400, bytes: 16 * 1024 };
+/// The same for the lines after a start without an end, and for the beginning of a large file without an outline.
+const PAGE: Most = Most { lines: 200, bytes: 10 * 1024 };
+/// The same for the lines above an outline: the comment and the imports at the top of a file.
+const HEAD: Most = Most { lines: 30, bytes: 2 * 1024 };
+/// Maximum number of bytes of an outline. In a longer one, definitions inside of others are left out.
+const OUTLINE_BYTES: usize = 8 * 1024;
 /// Maximum number of bytes in one answer of `read`, about 16,000 tokens.
 const ANSWER_BYTES: usize = 64 * 1024;
 /// The rest of a file is shown where it has fewer lines and bytes than this, because another call costs more.
@@ -23,11 +36,23 @@ const REST_BYTES: usize = 2 * 1024;
 const FILES: usize = 32;
 /// Maximum number of bytes of a line that are shown. A longer line can only be replaced as a whole.
 const LINE_BYTES: usize = 2_000;
-/// Maximum number of hits in one answer of `search`, of bytes of the text of each, of lines around each, and of bytes in all.
-const HITS: usize = 100;
+/// Maximum number of matching lines that a search collects to choose from.
+const HITS: usize = 1_000;
+/// Maximum number of matching lines in one answer of `search`, and of lines with those around them.
+const SHOWN_HITS: usize = 40;
+const SHOWN_LINES: usize = 100;
+/// Matching lines of one file that are shown before other files get a share.
+const FIRST_HITS: usize = 6;
+/// Maximum number of bytes of a matching line and of an answer of `search`, about 2,000 tokens.
 const HIT_BYTES: usize = 200;
+const SEARCH_BYTES: usize = 8 * 1024;
+/// Maximum number of definitions that are named for one file, and of lines of one: a larger one is no range to read.
+const DEFINITIONS: usize = 8;
+const DEFINITION_LINES: u32 = 200;
+/// Maximum number of lines around a match.
 pub(crate) const CONTEXT: usize = 10;
-const SEARCH_BYTES: usize = 24 * 1024;
+/// Maximum number of places, and of files, that are named without their lines.
+const NAMED: usize = 20;
 /// Maximum size of a file that can be read or edited, in bytes.
 pub(crate) const MAX_FILE: u64 = 4 << 20;
 
@@ -169,33 +194,121 @@ fn lines_of(repository: &impl Repository, wanted: &Wanted, room: usize) -> Resul
     }
 
     let (first, end) = (start - 1, end.min(count));
-    let line = |(index, line): (usize, &edit_protocol::Line<'_>)| {
-        shown::line(index, '|', &line.shown(), LINE_BYTES)
+    let most = match (wanted.start, wanted.end) {
+        (_, Some(_)) => RANGE,
+        (Some(_), None) => PAGE,
+        (None, None) => WHOLE,
     };
-    let mut lines = document.lines.iter().enumerate().take(end).skip(first).map(line).peekable();
-    let (mut text, mut next) = (String::new(), first);
-    while let Some(line) = lines.next_if(|line| {
-        next - first < READ_LINES
-            && (next == first || text.len() + line.len() <= READ_BYTES.min(room))
-    }) {
-        text.push_str(&format!("\n{line}"));
-        next += 1;
-    }
-    let rest: Vec<_> = lines.by_ref().take(REST_LINES).collect();
-    let is_short =
-        rest.len() < REST_LINES && rest.iter().map(String::len).sum::<usize>() < REST_BYTES;
-    if is_short {
-        next += rest.len();
-        rest.iter().for_each(|line| text.push_str(&format!("\n{line}")));
-    }
+    let lines = Lines { document: &document, shown: first..end };
+    let outline = match (wanted.start, wanted.end) {
+        (None, None) if !lines.fit(&most.within(room)) => outline(repository, &path),
+        _ => None,
+    };
+    let most = match &outline {
+        Some(_) => HEAD,
+        None if most == WHOLE && !lines.fit(&most.within(room)) => PAGE,
+        None => most,
+    };
+    let (text, next) = lines.text(&most.within(room));
     let header = shown::header(&path, file.version.number, &document, first..next);
-    if next < end {
-        text.push_str(&format!("\n… {} lines more; read on with start {}", end - next, next + 1));
-    }
-    Ok(format!("{header}{text}"))
+    let more = match outline {
+        Some(outline) => {
+            format!("\n… the outline of its {count} lines; read the ranges you need\n{outline}")
+        }
+        None if next < end => {
+            format!("\n… {} lines more; read on with start {}", end - next, next + 1)
+        }
+        None => String::new(),
+    };
+    Ok(format!("{header}{text}{more}"))
 }
 
-/// Searches for lines that match, and shows them with `context` lines on either side.
+/// Bounds of the text of one file in an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Most {
+    lines: usize,
+    bytes: usize,
+}
+
+impl Most {
+    /// These bounds, in at most `room` bytes.
+    fn within(&self, room: usize) -> Self {
+        Self { bytes: self.bytes.min(room), ..*self }
+    }
+}
+
+/// Lines of a file by index, the end exclusive.
+struct Lines<'a> {
+    document: &'a Document<'a>,
+    shown: Range<usize>,
+}
+
+impl Lines<'_> {
+    fn line(&self, index: usize) -> String {
+        shown::line(index, '|', &self.document.lines[index].shown(), LINE_BYTES)
+    }
+
+    /// Returns whether [`Lines::text`] shows all of them.
+    fn fit(&self, most: &Most) -> bool {
+        self.text(most).1 == self.shown.end
+    }
+
+    /// Shows the first lines within bounds, at least one, and returns the index of the next. A rest that is smaller than the
+    /// call that would ask for it is shown as well.
+    fn text(&self, most: &Most) -> (String, usize) {
+        let Range { start, end } = self.shown;
+        let (mut text, mut next) = (String::new(), start);
+        while next < end && next - start < most.lines {
+            let line = self.line(next);
+            if next > start && text.len() + line.len() > most.bytes {
+                break;
+            }
+            text.push_str(&format!("\n{line}"));
+            next += 1;
+        }
+        let rest: Vec<_> = (next..end).take(REST_LINES).map(|index| self.line(index)).collect();
+        if rest.len() < REST_LINES && rest.iter().map(String::len).sum::<usize>() < REST_BYTES {
+            next += rest.len();
+            rest.iter().for_each(|line| text.push_str(&format!("\n{line}")));
+        }
+        (text, next)
+    }
+}
+
+/// The definitions in a file, one a line: `163-192 type ParameterSource`. `None` for a file that no parser can read, or that
+/// defines nothing.
+fn outline(repository: &impl Repository, path: &str) -> Option<String> {
+    let outline = repository.outline_page(&[path.to_owned()]).pop()?.ok()?;
+    let rows = |symbols: &[&Symbol]| symbols.iter().map(|symbol| row(symbol)).collect::<Vec<_>>();
+    let size = |rows: &[String]| rows.iter().map(|row| row.len() + 1).sum::<usize>();
+    let all: Vec<&Symbol> = outline.symbols.iter().collect();
+    let mut shown = rows(&all);
+    if size(&shown) > OUTLINE_BYTES {
+        let outer: Vec<&Symbol> =
+            all.iter().copied().filter(|symbol| symbol.container.is_none()).collect();
+        shown = rows(&outer);
+        let (mut bytes, mut fit) = (0, 0);
+        for row in &shown {
+            bytes += row.len() + 1;
+            if bytes > OUTLINE_BYTES {
+                break;
+            }
+            fit += 1;
+        }
+        shown.truncate(fit);
+        shown.push(format!("… {} definitions more; search for them", all.len() - fit));
+    }
+    (!all.is_empty()).then(|| shown.join("\n"))
+}
+
+fn row(symbol: &Symbol) -> String {
+    let container = symbol.container.iter().map(|name| format!("{name}.")).collect::<String>();
+    let (first, last) = (symbol.first_line, symbol.last_line);
+    shown::path(&format!("{first}-{last} {} {container}{}", symbol.kind, symbol.name))
+}
+
+/// Searches for lines that match, and shows them with `context` lines on either side: source before tests before documents,
+/// each file with a share of the answer. Matches without room are named by their lines, and files by their names.
 ///
 /// # Errors
 ///
@@ -214,66 +327,173 @@ pub(crate) fn search(
     for hit in found.items {
         files.entry(hit.path.clone()).or_default().push(hit);
     }
-    let (mut text, mut is_cut) = (String::new(), found.truncated);
-    for (path, hits) in files {
-        let shown = match context {
-            0 => None,
-            _ => in_context(repository, &path, &hits, context),
-        };
-        let shown = shown.unwrap_or_else(|| {
-            let lines = hits.iter().map(|hit| found_line(hit.line as usize, '|', &hit.text));
-            let header = shown::path(&path);
-            std::iter::once(header).chain(lines).collect::<Vec<_>>().join("\n")
-        });
-        if !text.is_empty() && text.len() + shown.len() > SEARCH_BYTES {
-            is_cut = true;
-            break;
+    let mut files: Vec<_> = files.into_iter().collect();
+    files.sort_by_key(|(path, _)| source::kind(path));
+    let room = SHOWN_HITS.min(SHOWN_LINES / (2 * context + 1));
+    let counts: Vec<_> = files.iter().map(|(_, hits)| hits.len()).collect();
+    let (mut text, mut left_out) = (String::new(), vec![]);
+    for ((path, hits), share) in files.iter().zip(shares(&counts, room)) {
+        let shown = (share > 0).then(|| matches(repository, path, hits, share, context));
+        match shown {
+            Some(shown) if text.is_empty() || text.len() + shown.len() <= SEARCH_BYTES => {
+                text.push_str(if text.is_empty() { "" } else { "\n" });
+                text.push_str(&shown);
+            }
+            _ => left_out.push(format!("{} ({})", shown::path(path), hits.len())),
         }
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        text.push_str(&shown);
     }
-    if is_cut {
-        text.push_str("\n… there are more; narrow the pattern or the glob");
+    if !left_out.is_empty() {
+        let more = left_out.len().saturating_sub(NAMED);
+        left_out.truncate(NAMED);
+        let more = if more > 0 { format!(" and {more} files more") } else { String::new() };
+        text.push_str(&format!("\n… also in {}{more}", left_out.join(", ")));
+    }
+    if found.truncated {
+        text.push_str("\n… not everything was searched; narrow the pattern or the glob");
     }
     Ok(Outcome::text(text))
 }
 
-/// Shows hits of one file with the lines around them: `41| hit`, `42- other`. `None` for a file that cannot be read whole.
-fn in_context(
+/// Divides the room for matches among files: first up to [`FIRST_HITS`] each, then the rest, both in order.
+fn shares(counts: &[usize], mut room: usize) -> Vec<usize> {
+    let mut shares = vec![0; counts.len()];
+    for most in [FIRST_HITS, usize::MAX] {
+        for (share, count) in shares.iter_mut().zip(counts) {
+            let more = (*count.min(&most) - *share).min(room);
+            *share += more;
+            room -= more;
+        }
+    }
+    shares
+}
+
+/// Shows the first `share` matches in a file below a header with its version: `41| match`, `42- other`. The lines of the other
+/// matches are named.
+fn matches(
     repository: &impl Repository,
     path: &str,
     hits: &[Hit],
+    share: usize,
     context: usize,
-) -> Option<String> {
-    let file = whole(repository, path).ok()?;
-    let document = Document::parse(&file.bytes).ok()?;
+) -> String {
+    let (shown, rest) = hits.split_at(share.min(hits.len()));
+    let is_cut = |hit: &Hit| hit.text.len() > HIT_BYTES;
+    let file = match context > 0 || shown.iter().any(is_cut) {
+        true => whole(repository, path).ok(),
+        false => None,
+    };
+    let version = match &file {
+        Some(file) => Some(file.version.number),
+        None => slice(repository, path, 0, 0).ok().map(|(_, _, version)| version.number),
+    };
+    let document = file.as_ref().and_then(|file| Document::parse(&file.bytes).ok());
+    let mut text = shown::path(path);
+    text.push_str(&version.map(|version| format!(" · version {version}")).unwrap_or_default());
+    let rows = match &document {
+        Some(document) => in_context(document, shown, context),
+        None => shown
+            .iter()
+            .map(|hit| format!("\n{}| {}", hit.line, window(&hit.text, hit.column as usize)))
+            .collect(),
+    };
+    text.push_str(&rows);
+    let lines: Vec<_> = shown.iter().map(|hit| hit.line).collect();
+    text.push_str(&definitions(repository, path, &lines));
+    if !rest.is_empty() {
+        let lines: Vec<_> = rest.iter().map(|hit| hit.line).collect();
+        text.push_str(&format!("\n… {} more at {}", rest.len(), places(&lines)));
+    }
+    text
+}
+
+/// Names the smallest definitions around these lines, as ranges to read: `in 2587-2672 Parameter.handle_parse_result`. Empty
+/// where no parser knows any.
+fn definitions(repository: &impl Repository, path: &str, lines: &[u32]) -> String {
+    if !source::language(path).is_some_and(source::is_parsed) {
+        return String::new();
+    }
+    let outline = repository.outline_page(&[path.to_owned()]).pop();
+    let Some(Ok(outline)) = outline else { return String::new() };
+    let around = |line: &u32| {
+        let symbols = outline.symbols.iter();
+        let holds = symbols.filter(|symbol| (symbol.first_line..=symbol.last_line).contains(line));
+        let smallest =
+            holds.min_by_key(|symbol| symbol.last_line.saturating_sub(symbol.first_line))?;
+        let lines = smallest.last_line.saturating_sub(smallest.first_line).saturating_add(1);
+        (2..=DEFINITION_LINES).contains(&lines).then(|| {
+            let container = smallest.container.iter().map(|name| format!("{name}."));
+            let name = container.collect::<String>() + &smallest.name;
+            (smallest.first_line, smallest.last_line, shown::path(&name))
+        })
+    };
+    let found: BTreeSet<_> = lines.iter().filter_map(around).collect();
+    let named = found.iter().take(DEFINITIONS);
+    let named: Vec<_> = named.map(|(first, last, name)| format!("{first}-{last} {name}")).collect();
+    match named.is_empty() {
+        true => String::new(),
+        false => format!("\nin {}", named.join(", ")),
+    }
+}
+
+/// Lines of matches, with lines that follow each other as a range: `12, 40-44`.
+fn places(lines: &[u32]) -> String {
+    let mut ranges: Vec<(u32, u32)> = vec![];
+    for &line in lines {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 >= line => *last = line,
+            _ => ranges.push((line, line)),
+        }
+    }
+    let more = if ranges.len() > NAMED { ", …" } else { "" };
+    let range = |(first, last): &(u32, u32)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.iter().take(NAMED).map(range).collect::<Vec<_>>().join(", ") + more
+}
+
+fn in_context(document: &Document<'_>, hits: &[Hit], context: usize) -> String {
     let count = document.lines.len();
-    let is_hit: BTreeSet<usize> =
-        hits.iter().map(|hit| (hit.line as usize).saturating_sub(1)).collect();
-    let mut text = format!("{} · version {}", shown::path(path), file.version.number);
+    let columns: BTreeMap<usize, usize> = hits
+        .iter()
+        .map(|hit| ((hit.line as usize).saturating_sub(1), hit.column as usize))
+        .collect();
+    let mut text = String::new();
     let mut next = 0;
-    for hit in &is_hit {
+    for hit in columns.keys() {
         let (from, to) = (hit.saturating_sub(context).max(next), (hit + context + 1).min(count));
-        if next > 0 && from > next {
+        if context > 0 && next > 0 && from > next {
             text.push_str("\n…");
         }
         for index in from..to {
-            let mark = if is_hit.contains(&index) { '|' } else { '-' };
-            let line = found_line(index + 1, mark, &document.lines[index].shown());
-            text.push_str(&format!("\n{line}"));
+            let line = document.lines[index].shown();
+            text.push_str(&match columns.get(&index) {
+                Some(column) => format!("\n{}| {}", index + 1, window(&line, *column)),
+                None => format!("\n{}- {}", index + 1, window(&line, 1)),
+            });
         }
         next = next.max(to);
     }
-    Some(text)
+    text
 }
 
-/// One line of a search's answer. The host may have cut the text already, so the number of missing bytes is not known.
-fn found_line(number: usize, mark: char, text: &str) -> String {
-    let cut = text.floor_char_boundary(HIT_BYTES.min(text.len()));
-    let more = if cut < text.len() { "… [cut]" } else { "" };
-    format!("{number}{mark} {}{more}", &text[..cut])
+/// The part of a long line around the column of a match, which counts bytes from 1.
+fn window(line: &str, column: usize) -> Cow<'_, str> {
+    if line.len() <= HIT_BYTES {
+        return line.into();
+    }
+    let before = match column.saturating_sub(1) {
+        near if near < HIT_BYTES / 2 => 0,
+        far => far.min(line.len()) - HIT_BYTES / 4,
+    };
+    let start = line.floor_char_boundary(before);
+    let end = line.floor_char_boundary((start + HIT_BYTES).min(line.len()));
+    let part = &line[start..end];
+    match (start > 0, end < line.len()) {
+        (true, true) => format!("…{part}… (column {column})").into(),
+        (true, false) => format!("…{part} (column {column})").into(),
+        (false, _) => format!("{part}…").into(),
+    }
 }
 
 /// Returns a regular expression that matches exactly this text.

@@ -3,6 +3,7 @@
 use crate::run;
 use act_kit::testing::Files;
 use act_kit::tool::{NotRun, Operation, Reason};
+use act_kit::world::{Outline, Symbol};
 use serde_json::{Value, json};
 
 trait Call {
@@ -99,16 +100,57 @@ fn read_stops_at_its_bounds_and_says_where_to_go_on() {
     assert_eq!((seen, start), (1200, 1001));
     let page = repository.call("read", json!({"path": "long", "end": 600}));
     assert!(page.ends_with("\n500| 500\n… 100 lines more; read on with start 501"), "{page}");
-    let page = repository.call("read", json!({"path": "wide"}));
+    let page = repository.call("read", json!({"path": "wide", "end": 60}));
     assert!(page.ends_with("\n… 44 lines more; read on with start 17"), "{page}");
     let page = repository.call("read", json!({"path": "one"}));
     assert!(page.ends_with("… [7000 bytes more]"), "{page}");
     // A rest that is shorter than the sentence about it is worth is shown.
-    let page = repository.call("read", json!({"path": "nearly"}));
+    let page = repository.call("read", json!({"path": "nearly", "end": 519}));
     assert!(page.starts_with("nearly · version 1 · lines 1-519 of 519\n"), "{page}");
-    let full = json!({"files": vec![json!({"path": "wide"}); 5]});
+    let full = json!({"files": vec![json!({"path": "wide", "end": 60}); 5]});
     let page = repository.call("read", full);
     assert!(page.len() < 70 << 10 && page.contains("\n\nwide · budget: this answer is full"));
+}
+
+/// A function of two lines.
+fn function(container: Option<&str>, name: &str, first_line: u32) -> Symbol {
+    Symbol {
+        name: name.to_owned(),
+        kind: "function".to_owned(),
+        container: container.map(str::to_owned),
+        first_line,
+        last_line: first_line + 1,
+        exported: true,
+    }
+}
+
+// TOOLS-18
+#[test]
+fn a_long_file_without_a_range_is_shown_by_its_outline() {
+    let long = (1..=1200).map(|n| format!("{n}\n")).collect::<String>();
+    let outlined = |symbols: Vec<Symbol>| {
+        let outline = Outline { symbols, ..Outline::default() };
+        Files::of(&[("a", &long)]).outlined("a", outline)
+    };
+    let few = outlined(vec![function(None, "f", 7), function(Some("T"), "g", 90)]);
+    let page = few.call("read", json!({"path": "a"}));
+    assert!(page.starts_with("a · version 1 · lines 1-30 of 1200\n1| 1\n"), "{page}");
+    let outline = "\n30| 30\n… the outline of its 1200 lines; read the ranges you need\n\
+                   7-8 function f\n90-91 function T.g";
+    assert!(page.ends_with(outline), "{page}");
+    let part = few.call("read", json!({"path": "a", "start": 1}));
+    assert!(part.ends_with("\n200| 200\n… 1000 lines more; read on with start 201"), "{part}");
+
+    // A long outline has the outer definitions alone, and a file that no parser reads has none.
+    let inner = (1..=600).map(|n| function(Some("T"), &format!("inner_{n}"), n));
+    let many = outlined(inner.chain([function(None, "outer", 700)]).collect());
+    let page = many.call("read", json!({"path": "a"}));
+    assert!(page.ends_with("\n700-701 function outer\n… 600 definitions more; search for them"));
+    let plain = Files::of(&[("a", &long)]).call("read", json!({"path": "a"}));
+    assert!(plain.ends_with("\n200| 200\n… 1000 lines more; read on with start 201"), "{plain}");
+    let small = (1..=400).map(|n| format!("{n}\n")).collect::<String>();
+    let whole = Files::of(&[("a", &small)]).call("read", json!({"path": "a"}));
+    assert!(whole.ends_with("\n400| 400"), "{whole}");
 }
 
 // TOOLS-5
@@ -175,13 +217,53 @@ fn list_names_every_file_or_folds_a_large_tree() {
 // TOOLS-8
 #[test]
 fn search_shows_lines_with_their_indentation_and_is_bounded() {
-    let repository = Files::of(&[("a", "x\n  needle 1\n"), ("b", &"needle\n".repeat(150))]);
+    let repository = Files::of(&[
+        ("CHANGES.md", "needle\n"),
+        ("b", &"needle\n".repeat(150)),
+        ("src/a.py", "x\n  needle 1\n"),
+        ("tests/a.py", &"needle\nno\n".repeat(80)),
+    ]);
     let answer = repository.call("search", json!({"pattern": "needle"}));
-    assert!(answer.starts_with("a\n2|   needle 1\nb\n1| needle\n2| needle\n"), "{answer}");
-    assert!(answer.ends_with("\n99| needle\n… there are more; narrow the pattern or the glob"));
+    // Every file has a share of the 40 lines, in the order of a reader; the rest is named.
+    assert!(answer.starts_with("b · version 1\n1| needle\n2| needle\n"), "{answer}");
+    let parts = [
+        "\n32| needle\n… 118 more at 33-150\nsrc/a.py · version 1\n2|   needle 1\n\
+         tests/a.py · version 1\n1| needle\n3| needle\n",
+        "\n11| needle\n… 74 more at 13, 15, 17, 19, 21, 23, ",
+        ", 51, …\nCHANGES.md · version 1\n1| needle",
+    ];
+    for part in parts {
+        assert!(answer.contains(part), "{part}\n{answer}");
+    }
+    let files: Vec<_> = (100..200).map(|n| (format!("{n}"), "needle\n".to_owned())).collect();
+    let files: Vec<_> = files.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
+    let answer = Files::of(&files).call("search", json!({"pattern": "needle"}));
+    assert!(
+        answer.contains("\n139 · version 1\n1| needle\n… also in 140 (1), 141 (1), "),
+        "{answer}"
+    );
+    assert!(answer.ends_with(", 159 (1) and 40 files more"), "{answer}");
     assert_eq!(repository.call("search", json!({"pattern": "absent"})), "no line matches");
     let answer = repository.refuse("search", json!({"pattern": "("}));
     assert_eq!(answer, "bad_arguments: unclosed group");
+}
+
+// TOOLS-8
+#[test]
+fn search_names_the_definitions_around_its_matches() {
+    let text = "x\n".repeat(9) + &"needle\n".repeat(300);
+    let symbol = |name: &str, first_line, last_line| {
+        let symbol = function(Some("T"), name, first_line);
+        Symbol { last_line, ..symbol }
+    };
+    let symbols = vec![symbol("all", 1, 309), symbol("f", 9, 12), symbol("g", 13, 14)];
+    let outline = Outline { symbols, ..Outline::default() };
+    let repository = Files::of(&[("a.py", &text)]).outlined("a.py", outline);
+    let answer = repository.call("search", json!({"pattern": "needle"}));
+    assert!(
+        answer.contains("\n49| needle\nin 9-12 T.f, 13-14 T.g\n… 260 more at 50-309"),
+        "{answer}"
+    );
 }
 
 // TOOLS-8
@@ -203,23 +285,27 @@ fn search_shows_the_lines_around_each_hit_once() {
 fn a_literal_is_searched_as_it_is_and_case_may_be_ignored() {
     let repository = Files::of(&[("a", "f(x)\nF(X)\n")]);
     let literal = repository.call("search", json!({"pattern": "f(x)", "literal": true}));
-    assert_eq!(literal, "a\n1| f(x)");
+    assert_eq!(literal, "a · version 1\n1| f(x)");
     let regex = crate::reading::escape("a.b(c)[d]{2}\\^$|+*?");
     assert_eq!(regex, r"a\.b\(c\)\[d\]\{2\}\\\^\$\|\+\*\?");
     let asked =
         repository.call("search", json!({"pattern": "f(x", "literal": true, "ignore_case": true}));
-    assert_eq!(asked, "a\n1| f(x)\n2| F(X)");
+    assert_eq!(asked, "a · version 1\n1| f(x)\n2| F(X)");
 }
 
 // TOOLS-8
 #[test]
-fn a_hit_that_is_cut_says_so() {
-    let long = format!("needle {}", "ü".repeat(200));
-    let repository = Files::of(&[("a", &long), ("b", &format!("needle {}", "x".repeat(193)))]);
-    let answer = repository.call("search", json!({"pattern": "needle"}));
-    let mut shown = answer.lines();
-    assert_eq!(shown.nth(1).unwrap(), format!("1| needle {}… [cut]", "ü".repeat(96)));
-    assert_eq!(shown.nth(1).unwrap().len(), 203);
+fn a_long_line_is_cut_around_its_match() {
+    let (early, short) = (format!("needle {}", "ü".repeat(200)), "x".repeat(193) + " needle");
+    let late = format!("{}needle{}", "x".repeat(5000), "y".repeat(300));
+    let last = format!("{}needle", "x".repeat(400));
+    let files = [("a", &*early), ("b", &*short), ("c", &*late), ("d", &*last)];
+    let answer = Files::of(&files).call("search", json!({"pattern": "needle"}));
+    let lines: Vec<_> = answer.lines().skip(1).step_by(2).collect();
+    assert_eq!(lines[0], format!("1| needle {}…", "ü".repeat(96)));
+    assert_eq!(lines[1], format!("1| {short}"));
+    assert_eq!(lines[2], format!("1| …{}needle{}… (column 5001)", "x".repeat(50), "y".repeat(144)));
+    assert_eq!(lines[3], format!("1| …{}needle (column 401)", "x".repeat(50)));
 }
 
 // TOOLS-13
@@ -349,29 +435,6 @@ fn an_edit_that_changes_nothing_says_so_and_keeps_the_version() {
         assert_eq!(answer, expected, "{tool}");
     }
     assert_eq!(repository.version("a").unwrap().number, 1);
-}
-
-// TOOLS-17
-#[test]
-fn lines_that_repeat_their_neighbours_are_named() {
-    let text = "fn a() {\n    x();\n}\n\nfn b() {\n}\n";
-    let repository = || Files::of(&[("a", text)]);
-    let doubled = repository().call("edit_lines", lines("a", 2, 2, "    y();\n}"));
-    assert!(doubled.ends_with(" lines\nthis line repeats the one after it: 3| }"), "{doubled}");
-    let doubled = repository().call("edit_lines", lines("a", 2, 2, "fn a() {\n    y();"));
-    assert!(doubled.ends_with("\nthis line repeats the one before it: 2| fn a() {"), "{doubled}");
-    let insert = json!({"path": "a", "expect_version": 1, "after": 6, "new": "}"});
-    assert!(repository().call("insert", insert).ends_with("one before it: 7| }"));
-    for fine in [
-        lines("a", 2, 2, "    y();\n\n"),
-        lines("a", 4, 4, "\n\n"),
-        lines("a", 1, 3, "fn a() {\n}"),
-    ] {
-        let answer = repository().call("edit_lines", fine);
-        assert!(!answer.contains("repeats"), "{answer}");
-    }
-    let twice = Files::of(&[("a", "x\nx\ny\n")]);
-    assert!(!twice.call("edit_lines", lines("a", 2, 2, "x\nz")).contains("repeats"));
 }
 
 #[test]
@@ -548,7 +611,7 @@ fn the_manifest_offers_exactly_the_tools_that_exist_and_stays_small() {
     }
     assert_eq!(tools.len(), 10);
     let size: usize = tools.iter().map(|tool| tool.to_string().len()).sum();
-    assert!(size <= 5 << 10, "{size} bytes of every prompt");
+    assert!(size <= 4_300, "{size} bytes of every request");
 }
 
 // EDITOR-14

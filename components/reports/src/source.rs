@@ -105,9 +105,37 @@ pub fn is_test(path: &str) -> bool {
         || name.contains(".spec.")
 }
 
+/// Kinds of files in the order in which a reader wants to see them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Source code, and whatever else is neither a test nor a document, such as a configuration.
+    Source,
+    Test,
+    Document,
+}
+
+/// Returns the kind of a file by its path.
+pub fn kind(path: &str) -> Kind {
+    let is_document = |ending: &str| ["md", "rst", "txt", "adoc"].contains(&ending);
+    match () {
+        () if is_test(path) => Kind::Test,
+        () if extension(path).is_some_and(|end| is_document(&end.to_ascii_lowercase())) => {
+            Kind::Document
+        }
+        () => Kind::Source,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn source_comes_before_tests_and_documents() {
+        let mut paths = ["CHANGES.RST", "tests/data.txt", "src/a.py", "setup.cfg", "docs/a.md"];
+        paths.sort_by_key(|path| kind(path));
+        assert_eq!(paths, ["src/a.py", "setup.cfg", "tests/data.txt", "CHANGES.RST", "docs/a.md"]);
+    }
 
     #[test]
     fn tests_are_known_by_place_or_name() {

@@ -260,9 +260,10 @@ fn in_force(
     config: Option<&Config>,
     user: &Result<UserSettings, SettingsError>,
 ) -> (Option<task::InForce>, Vec<Check>) {
-    let (Some(config), Ok(_)) = (config, user) else { return (None, vec![]) };
-    let found = refused("grants", task::granted(config.clone())).into_iter().collect();
-    (task::in_force(config.clone()).ok(), found)
+    let Some(config) = config else { return (None, vec![]) };
+    let found = refused("grants", task::granted(config)).into_iter().collect();
+    // Without the user's limits it is not known which hold.
+    (user.as_ref().ok().and_then(|_| task::in_force(config.clone()).ok()), found)
 }
 
 /// Reports the directory of act's notes if it is not the usual one or cannot be used, and the files that the line
@@ -370,8 +371,8 @@ fn limits(config: &Config, in_force: Option<&task::InForce>, machine: Machine) -
     };
     let tokens = tokens.map_or("any number of".to_owned(), |tokens| tokens.to_string());
     let message = format!(
-        "a step may use {} CPUs ({cpus}), {} MiB of memory ({of_memory}), {} processes ({pids}) and {} s ({of_step}); \
-         a task may spend {tokens} tokens ({of_tokens}); the engine has {} CPUs and {memory} MiB",
+        "a step may use {} CPUs ({cpus}), {} MiB of memory ({of_memory}) and {} processes ({pids}), and may run for {} s \
+         ({of_step}); a task may spend {tokens} tokens ({of_tokens}); the engine has {} CPUs and {memory} MiB of memory",
         now.cpus,
         now.memory_mb,
         now.pids,
@@ -473,11 +474,11 @@ fn timeouts(user: &UserSettings, access: &ModelAccess, of_repository: DeadlineSe
         format!("{name} {} s ({source})", now.as_secs_f64())
     };
     let message = [
-        limit("the first byte", now.first, without.first, own.first),
-        limit("silence", now.idle, without.idle, own.idle),
-        limit("the whole answer", now.total, without.total, own.total),
+        limit("no first byte for", now.first, without.first, own.first),
+        limit("silence of", now.idle, without.idle, own.idle),
+        limit("in all", now.total, without.total, own.total),
     ];
-    Check::ok("timeouts", format!("the model has for {}", message.join(", for ")))
+    Check::ok("timeouts", format!("a request to the model ends after: {}", message.join(", ")))
 }
 
 /// Returns the variables that are set, in parentheses, or nothing.

@@ -64,8 +64,8 @@ Examples:
 const EXIT_CODES: &str = "\
 Exit codes:
   0    SUCCESS or PASS: the pipeline passed; PROPOSED: a patch was printed
-  1    refused, or failed before the task started; nothing to do; doctor found
-       a problem
+  1    refused, or failed before the task started, or what the command is
+       about does not exist; doctor found a problem
   2    invalid arguments
   3    STUCK: see agent/stuck_report.md; FAIL: a step of the pipeline failed
   4    INFRA_ERROR: the engine, the image, the model or the machine failed

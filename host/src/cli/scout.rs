@@ -438,10 +438,9 @@ fn side(name: &str, side: &Side) -> Vec<Line> {
         sum(|usage| usage.output),
         took.denials,
     );
-    vec![
-        head.and(Tone::Faint, format!(" {sha256}  ")).and(said.0, said.1),
-        Line::of(Tone::Faint, figures),
-    ]
+    let head = head.and(Tone::Faint, format!(" {sha256}  ")).and(said.0, said.1);
+    let warning = side.warning.iter().map(|warning| Line::of(Tone::Bad, format!("  {warning}")));
+    std::iter::once(head).chain(warning).chain([Line::of(Tone::Faint, figures)]).collect()
 }
 
 fn short(value: &Value) -> String {

@@ -205,6 +205,31 @@ async fn requests_to_the_model_share_no_time_with_each_other_and_the_component()
     assert!(asked.elapsed() >= wall, "three requests took longer than one may");
 }
 
+// SCOUT-13, CONFIG-18
+#[tokio::test]
+async fn a_scout_that_asks_again_and_again_ends() {
+    let never = CancellationToken::new();
+    let request = Duration::from_secs(2);
+    let whole = request * 2;
+    let hostile = load(Grant::builtin_scout().within(whole));
+    let (model, mut hear) = Scripted::new((0..30).map(|_| Reply::Late(request / 2)).collect());
+    let services = talking(&model);
+    drop(model);
+    let ended = hostile.ask(question("chat", &["30"]), services, request, &never).await;
+    assert!(matches!(ended, Err(ComponentFailure::Deadline(after)) if after == whole), "{ended:?}");
+    gone(&mut hear).await;
+}
+
+#[test]
+fn a_query_has_the_time_of_its_requests_at_most_what_is_granted() {
+    let request = Duration::from_secs(60);
+    let built_in = Grant::builtin_scout().for_requests_of(request);
+    assert_eq!(built_in.query_time(request), request * 33);
+    let ceiling = built_in.within(Duration::from_secs(90));
+    assert_eq!(ceiling.query_time(request), Duration::from_secs(90));
+    assert_eq!(Grant::default().within(request * 9).query_time(request), request);
+}
+
 #[tokio::test]
 async fn cancelling_closes_a_stalled_model_call() {
     let hostile = load(Grant::builtin_scout());

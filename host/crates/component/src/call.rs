@@ -81,8 +81,8 @@ pub struct ToolOutcome {
 
 impl ScoutComponent {
     /// Asks the Scout once and returns its report as the component wrote it: text that should be JSON and is not
-    /// checked yet. `wall` bounds the component's own time and, counted apart, each single request to the model. The
-    /// grant bounds the number of requests.
+    /// checked yet. `wall` bounds the component's own time and, counted apart, each single request to the model. All of
+    /// it together ends after [`Grant::query_time`].
     ///
     /// # Errors
     ///
@@ -169,7 +169,8 @@ struct TimeLimit {
 enum ModelTime {
     /// It is part of the call's wall time: a tool that hangs must not stop the task.
     Included,
-    /// Each request has the wall time for itself, so that the turns of a Scout's conversation do not share it.
+    /// Each request has the wall time for itself, so that the turns of a Scout's conversation do not share it. The whole
+    /// call has [`Grant::query_time`], so that a Scout which asks again and again ends.
     PerRequest,
 }
 
@@ -238,11 +239,17 @@ async fn run_to_end<F: Function>(
 ) -> Result<ToolOutcome, ComponentFailure> {
     let name = &component.manifest.name;
     let wall = time.wall.min(component.grant.limits.wall);
+    let whole = match time.model {
+        ModelTime::Included => wall,
+        ModelTime::PerRequest => component.grant.query_time(wall),
+    };
     let (requests, mut wanted) = mpsc::channel(1);
     let token = CancellationToken::new();
+    let waited = Arc::<AtomicU64>::default();
+    let own = Deadline { started: Instant::now(), wall, whole, waited: Arc::clone(&waited) };
     let context =
-        CallContext::new(component, host, Arc::clone(meters), wall, requests, token.clone());
-    let (emitter, waited) = (context.emitter.clone(), Arc::clone(&context.deadline.waited));
+        CallContext::new(component, host, Arc::clone(meters), own, requests, token.clone());
+    let emitter = context.emitter.clone();
     let (running, ended) = std::sync::mpsc::channel();
     let mut stop = Stop { token, emitter, engine: component.engine.clone(), running: Some(ended) };
     let (done, mut finished) = oneshot::channel();
@@ -255,8 +262,8 @@ async fn run_to_end<F: Function>(
             drop(done.send(on_thread(&engine, function, context)));
         })
         .map_err(|error| ComponentFailure::Host(format!("no thread for a call: {error}")))?;
-    let deadline = tokio::time::sleep(wall);
-    tokio::pin!(deadline);
+    let (deadline, over) = (tokio::time::sleep(wall), tokio::time::sleep(whole));
+    tokio::pin!(deadline, over);
     loop {
         tokio::select! {
             biased;
@@ -270,6 +277,7 @@ async fn run_to_end<F: Function>(
                 });
             }
             () = &mut deadline => return Err(ComponentFailure::Deadline(wall)),
+            () = &mut over => return Err(ComponentFailure::Deadline(whole)),
             Some(request) = wanted.recv() => {
                 let ModelRequest { mut conversation, ask, answer } = request;
                 let (asked, own) = (Instant::now(), deadline.deadline());
@@ -280,6 +288,7 @@ async fn run_to_end<F: Function>(
                 let turn = tokio::select! {
                     biased;
                     () = cancel.cancelled() => return Err(ComponentFailure::Cancelled),
+                    () = &mut over => return Err(ComponentFailure::Deadline(whole)),
                     () = &mut deadline => return Err(match time.model {
                         ModelTime::Included => ComponentFailure::Deadline(wall),
                         ModelTime::PerRequest => ComponentFailure::Request(wall),
@@ -465,6 +474,8 @@ pub(crate) struct CallContext {
 pub(crate) struct Deadline {
     started: Instant,
     pub(crate) wall: Duration,
+    /// The time of the whole call, with its requests to the model.
+    whole: Duration,
     /// Milliseconds of requests to the model that do not count.
     waited: Arc<AtomicU64>,
 }
@@ -472,7 +483,9 @@ pub(crate) struct Deadline {
 impl Deadline {
     pub(crate) fn left(&self) -> Duration {
         let waited = Duration::from_millis(self.waited.load(Ordering::Relaxed));
-        self.wall.saturating_sub(self.started.elapsed().saturating_sub(waited))
+        let elapsed = self.started.elapsed();
+        let own = self.wall.saturating_sub(elapsed.saturating_sub(waited));
+        own.min(self.whole.saturating_sub(elapsed))
     }
 }
 
@@ -481,7 +494,7 @@ impl CallContext {
         component: &LoadedComponent,
         host: Services,
         meters: Arc<Meters>,
-        wall: Duration,
+        deadline: Deadline,
         requests: mpsc::Sender<ModelRequest>,
         stop: CancellationToken,
     ) -> Self {
@@ -519,7 +532,7 @@ impl CallContext {
             meters,
             outbound: component.outbound.for_one_call(),
             runtime: Handle::current(),
-            deadline: Deadline { started: Instant::now(), wall, waited: Arc::default() },
+            deadline,
             stop,
             emitter,
             name,

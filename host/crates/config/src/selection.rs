@@ -230,7 +230,7 @@ mod tests {
     use super::*;
 
     fn select(file: &str, variables: &[(&str, &str)]) -> Result<Selected, ModelAccessError> {
-        let user = UserSettings::parse(file, std::path::Path::new("config.toml")).unwrap();
+        let user = UserSettings::parse(file, std::path::Path::new("config.toml"), None).unwrap();
         model_access(&user, |name| {
             let found = variables.iter().find(|(known, _)| *known == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -447,7 +447,8 @@ mod tests {
             [deadlines.first, deadlines.idle, deadlines.total].map(|limit| limit.as_millis())
         };
         let of = |file: &str, url: &str, agent_yaml: DeadlineSettings| {
-            let user = UserSettings::parse(file, std::path::Path::new("config.toml")).unwrap();
+            let user =
+                UserSettings::parse(file, std::path::Path::new("config.toml"), None).unwrap();
             let server = ModelServer::new(WireName::ChatCompletions, url, "m");
             millis(user.deadlines(&ModelAccess::Server(server), agent_yaml))
         };

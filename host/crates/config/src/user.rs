@@ -176,13 +176,17 @@ impl UserSettings {
             return Ok(Self::default());
         };
         match read_text(&dir, NAME, MAX_BYTES, Owner::Caller).map_err(untrusted)? {
-            Some(text) => Self::parse(&text, &path),
+            Some(text) => Self::parse(&text, &path, repo),
             None => Ok(Self::default()),
         }
     }
 
-    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, SettingsError> {
-        let source = Source { text, path };
+    pub(super) fn parse(
+        text: &str,
+        path: &Path,
+        repo: Option<&Path>,
+    ) -> Result<Self, SettingsError> {
+        let source = Source { text, path, repo };
         let file: File = source.parse()?;
         let Timeouts { verification_step, scout_query, .. } = file.timeouts;
         let mut ceiling = ConfigCeiling {
@@ -216,6 +220,8 @@ impl UserSettings {
 struct Source<'a> {
     text: &'a str,
     path: &'a Path,
+    /// The repository in use.
+    repo: Option<&'a Path>,
 }
 
 impl Source<'_> {
@@ -329,10 +335,19 @@ impl Source<'_> {
             }
             _ => None,
         };
-        words.and_then(KeyCommand::new).map(KeySetting::Command).ok_or_else(|| {
+        let command = words.and_then(KeyCommand::new).ok_or_else(|| {
             let why = "`key_command` is a list of texts: a program, by a name that PATH finds or an absolute path, and \
                        its arguments, such as [\"pass\", \"show\", \"llm\"]";
             self.malformed(at, why)
+        })?;
+        let path = std::env::var_os("PATH");
+        let found = command.found_outside_of(self.repo, path.as_deref());
+        found.map(KeySetting::Command).map_err(|file| {
+            let why = format!(
+                "`key_command` would run a file of the repository, which a task can change: {}; name another program",
+                file.display()
+            );
+            self.malformed(at, &why)
         })
     }
 }
@@ -356,7 +371,7 @@ mod tests {
     use crate::{DEFAULT_MAX_TOKENS, User};
 
     fn parse(text: &str) -> Result<UserSettings, String> {
-        UserSettings::parse(text, Path::new("config.toml")).map_err(|error| error.to_string())
+        UserSettings::parse(text, Path::new("config.toml"), None).map_err(|error| error.to_string())
     }
 
     // CONFIG-42
@@ -442,7 +457,7 @@ mod tests {
             assert!(refused.contains(says), "{says}\n{refused}");
             assert!(!refused.contains('\u{1b}'), "{refused:?}");
         }
-        let error = UserSettings::parse("x = 1", Path::new("config.toml")).unwrap_err();
+        let error = UserSettings::parse("x = 1", Path::new("config.toml"), None).unwrap_err();
         assert_eq!(error.code(), "settings_malformed");
     }
 

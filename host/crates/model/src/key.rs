@@ -3,9 +3,12 @@
 //! The command runs when the first request needs the key, without a shell and outside of the repository. Its output is
 //! never logged: only the first line of its standard output is used, and that line is a [`Secret`] from then on.
 
+use std::ffi::OsStr;
 use std::fmt;
 use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -33,7 +36,12 @@ pub enum Key {
 
 /// A command, as a program and its arguments, that prints a key.
 #[derive(Clone, PartialEq, Eq)]
-pub struct KeyCommand(Vec<String>);
+pub struct KeyCommand {
+    /// The words of the user.
+    words: Vec<String>,
+    /// The file of the program, where it was found.
+    file: Option<PathBuf>,
+}
 
 impl KeyCommand {
     /// Takes a program and its arguments. The program is a name that `PATH` finds or an absolute path, so that no file of
@@ -41,18 +49,58 @@ impl KeyCommand {
     pub fn new(words: Vec<String>) -> Option<Self> {
         let program = words.first()?;
         let fits = !program.is_empty() && (program.starts_with('/') || !program.contains('/'));
-        (fits && !words.iter().any(|word| word.contains('\0'))).then_some(Self(words))
+        (fits && !words.iter().any(|word| word.contains('\0')))
+            .then_some(Self { words, file: None })
+    }
+
+    /// Finds the file of the program in `path`, which has the form of `PATH`, and returns the command with it, so that no
+    /// file that appears later takes its place. A program that is not found stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// The file, which is returned, lies in the repository, where a model can change it.
+    pub fn found_outside_of(
+        self,
+        repo: Option<&Path>,
+        path: Option<&OsStr>,
+    ) -> Result<Self, PathBuf> {
+        let program = Path::new(self.program());
+        let is_program = |file: &PathBuf| {
+            let status = std::fs::metadata(file);
+            status.is_ok_and(|status| status.is_file() && status.permissions().mode() & 0o111 != 0)
+        };
+        let file = match program.is_absolute() {
+            true => Some(program.to_owned()),
+            // The command starts in the root directory, so a relative entry means a directory there.
+            false => path.and_then(|path| {
+                let entries = std::env::split_paths(path).map(|entry| Path::new("/").join(entry));
+                entries.map(|entry| entry.join(program)).find(is_program)
+            }),
+        };
+        let real = |path: &Path| std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if let (Some(file), Some(repo)) = (&file, repo) {
+            let repo = real(repo);
+            if file.starts_with(&repo) || real(file).starts_with(&repo) {
+                return Err(file.clone());
+            }
+        }
+        Ok(Self { file, ..self })
     }
 
     /// Returns the program without its arguments, which may be private.
     pub fn program(&self) -> &str {
-        self.0.first().map(String::as_str).unwrap_or_default()
+        self.words.first().map(String::as_str).unwrap_or_default()
     }
 
     /// Runs the command and returns the key. If the future is dropped, the command is killed.
     pub(super) async fn read(&self) -> Result<Secret, ModelError> {
         let stop = StopOnDrop::default();
-        let (words, stopped) = (self.0.clone(), Arc::clone(&stop.0));
+        let (mut words, stopped) = (self.words.clone(), Arc::clone(&stop.0));
+        if let (Some(file), Some(program)) = (&self.file, words.first_mut())
+            && let Some(file) = file.to_str()
+        {
+            file.clone_into(program);
+        }
         let read = tokio::task::spawn_blocking(move || first_line(&words, LONGEST, &stopped)).await;
         let read = read.unwrap_or(Err(Trouble::Stopped));
         read.map_err(|trouble| {
@@ -230,6 +278,33 @@ mod tests {
             key("cat; echo sk-after-an-empty-stdin").as_deref(),
             Ok("sk-after-an-empty-stdin")
         );
+    }
+
+    // CONFIG-47
+    #[test]
+    fn a_program_in_the_repository_is_refused_however_it_is_found() {
+        let temp = tempfile::tempdir().unwrap();
+        let (repo, other) = (temp.path().join("repo"), temp.path().join("bin"));
+        for directory in [&repo, &other] {
+            std::fs::create_dir(directory).unwrap();
+            let file = directory.join("pass");
+            std::fs::write(&file, "#!/bin/sh\necho sk-1\n").unwrap();
+            std::fs::set_permissions(file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        }
+        std::os::unix::fs::symlink(repo.join("pass"), other.join("link")).unwrap();
+        let path = |entries: &[&Path]| std::env::join_paths(entries).unwrap();
+        let found = |program: &str, entries: &[&Path]| {
+            let command = KeyCommand::new(vec![program.to_owned()]).unwrap();
+            command.found_outside_of(Some(&repo), Some(&path(entries)))
+        };
+        let inside = repo.join("pass");
+        assert_eq!(found("pass", &[&repo, &other]), Err(inside.clone()));
+        assert_eq!(found(inside.to_str().unwrap(), &[]), Err(inside));
+        assert_eq!(found("link", &[&other]), Err(other.join("link")));
+        let pinned = found("pass", &[&other, &repo]).unwrap();
+        assert_eq!(pinned.program(), "pass");
+        assert_eq!(pinned.file, Some(other.join("pass")));
+        assert_eq!(found("unknown", &[&repo, &other]).unwrap().file, None);
     }
 
     // CONFIG-47

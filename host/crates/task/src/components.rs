@@ -84,7 +84,7 @@ impl Scout for ComponentScout {
 
 fn failure(failure: ComponentFailure, facts_only: bool) -> QueryFailure {
     let is_unfit = match &failure {
-        // A Scout that gives up on facts is one that knows no such question.
+        // A Scout without a report of facts refuses the question itself.
         ComponentFailure::Guest(_) if facts_only => true,
         ComponentFailure::Guest(GuestFailure::Model(_)) => true,
         _ => false,

@@ -190,13 +190,15 @@ pub(super) fn requests(start: &Path) -> Vec<ComponentRequest> {
     act_config::load(start).map(|config| config.components).unwrap_or_default()
 }
 
-/// Checks that everything that a task of this configuration would load was approved. Writes nothing.
+/// Checks that everything that a task of this configuration would load was approved, and that the policy allows it. The
+/// user's `config.toml` is not read, so that a broken one hides nothing here. Writes nothing.
 ///
 /// # Errors
 ///
 /// Returns the refusal that a task would get.
-pub fn granted(mut config: Config) -> Result<(), Failure> {
-    capabilities(&mut config, AuditMode::Nothing).map(|_| ())
+pub fn granted(config: &Config) -> Result<(), Failure> {
+    let (registry, _) = admitted(&config.root, &config.components, AuditMode::Nothing)?;
+    allowed(&registry.policy, config)
 }
 
 /// A configuration as tasks use it, and the limits that lowered it.
@@ -292,6 +294,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         held.into_iter().map(|held| (held.only, held.never)).unzip();
     let rules = rules
         .protecting(&config.root, &own_directories())
+        .guarding_targets(&config.root, &view(&config.root)?)
         .within(&only.concat(), &never.concat())
         .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
     let engine = match args.mode {
@@ -476,13 +479,19 @@ pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Fai
 /// Refuses a configuration that the policy forbids, and lowers the others to what policy and user allow. Returns the
 /// settings of the user.
 fn lowered(policy: &Policy, config: &mut Config) -> Result<UserSettings, Failure> {
-    pinned(policy, &config.pipeline.image)?;
-    if policy.require_anchor {
-        anchor::is_set_up(Some(&config.root))?;
-    }
+    allowed(policy, config)?;
     let user = UserSettings::read(Some(&config.root))?;
     config.lower(&user.ceiling, &policy_ceiling(policy));
     Ok(user)
+}
+
+/// Refuses a configuration that the policy forbids.
+fn allowed(policy: &Policy, config: &Config) -> Result<(), Failure> {
+    pinned(policy, &config.pipeline.image)?;
+    match policy.require_anchor {
+        true => anchor::is_set_up(Some(&config.root)).map(drop),
+        false => Ok(()),
+    }
 }
 
 /// Returns what the policy allows any `agent.yaml`. A query of a Scout is a call of a component as well, which has a limit of
@@ -603,7 +612,7 @@ impl ComponentLoader<'_> {
     }
 
     pub(super) fn load_scout(&self, builtin: Builtin) -> Result<ScoutComponent, Incomplete> {
-        self.load(builtin, &Grant::builtin_scout().within(self.wall), Loaded::into_scout)
+        self.load(builtin, &Grant::builtin_scout().for_requests_of(self.wall), Loaded::into_scout)
     }
 
     pub(super) fn load_tools(&self, builtin: Builtin) -> Result<ToolComponent, Incomplete> {

@@ -434,7 +434,7 @@ impl RunningTask<'_> {
             held: lock.root().clone(),
             input,
             notes,
-            // A figure for the model; a task does not fail for it.
+            // The model is told how long a run takes. The task goes on without the figure if the store cannot be read.
             last_run: owned_task
                 .context
                 .store

@@ -125,6 +125,8 @@ pub struct ScoutAnswer {
     pub summary: String,
     /// The report, in the Scout's own schema.
     pub report: Value,
+    /// Why the report is made of facts alone although a model was asked; null when it is not.
+    pub warning: Option<String>,
     pub tokens: BTreeMap<String, ModelUsage>,
 }
 
@@ -147,8 +149,8 @@ pub async fn scout(args: ScoutArgs, events: &Events) -> Result<ScoutAnswer, Fail
     let question = inquiry.question(&args);
     let asked = loaded_scout.ask(&question, &inquiry).await?;
     inquiry.anchor(events).await;
-    let (summary, report) = match asked {
-        QuestionResult::Answered { summary, report } => (summary, report),
+    let (summary, report, warning) = match asked {
+        QuestionResult::Answered { summary, report, warning } => (summary, report, warning),
         QuestionResult::Failed(failure) => return Err(failure),
         QuestionResult::Cancelled => {
             let cancelled = Failure::refused("cancelled", "cancelled");
@@ -161,6 +163,7 @@ pub async fn scout(args: ScoutArgs, events: &Events) -> Result<ScoutAnswer, Fail
         question: question.text,
         summary,
         report,
+        warning,
         tokens: loaded_scout.tokens(),
     })
 }
@@ -300,7 +303,12 @@ pub(super) struct LoadedScout {
 
 /// The result of a question.
 pub(super) enum QuestionResult {
-    Answered { summary: String, report: Value },
+    /// `warning` says why a report is made of facts alone although a model was asked.
+    Answered {
+        summary: String,
+        report: Value,
+        warning: Option<String>,
+    },
     Failed(Failure),
     Cancelled,
 }
@@ -336,8 +344,8 @@ impl LoadedScout {
         let cancel = &inquiry.cancel;
         let asked = scout::ask(&**scout, question, check, events, &TokioTimer, cancel).await;
         inquiry.audit.settle()?;
-        let raw = match asked {
-            Ok(report) => report.json,
+        let (raw, warning) = match asked {
+            Ok(report) => (report.json, report.warning),
             Err(QueryEnd::Cancelled) => return Ok(QuestionResult::Cancelled),
             Err(QueryEnd::Budget) => {
                 let spent = Failure::refused("budget", "the token budget is spent");
@@ -351,7 +359,7 @@ impl LoadedScout {
         };
         let summary = scout::ReportCheck::check(check, scout.name(), &raw).await;
         let report = serde_json::from_str(&raw).unwrap_or_default();
-        Ok(QuestionResult::Answered { summary: summary.unwrap_or_default(), report })
+        Ok(QuestionResult::Answered { summary: summary.unwrap_or_default(), report, warning })
     }
 }
 
@@ -508,6 +516,8 @@ pub struct Side {
     /// The summary in one line.
     pub summary: Option<String>,
     pub report: Option<Value>,
+    /// Why the report is made of facts alone although a model was asked; null when it is not.
+    pub warning: Option<String>,
     #[serde(flatten)]
     pub took: Took,
     /// Tokens of the model, by role.
@@ -580,15 +590,17 @@ pub async fn compare(
         let (name, sha256) = (&loaded_scout.known_as, loaded_scout.short_sha256());
         events.inform(format!("{side} asks {name} {sha256}"));
         let asked = loaded_scout.ask(&question, &inquiry).await?;
-        let (summary, report, error) = match asked {
-            QuestionResult::Answered { summary, report } => (Some(summary), Some(report), None),
-            QuestionResult::Failed(failure) => (None, None, Some(failure.message)),
+        let (summary, report, warning, error) = match asked {
+            QuestionResult::Answered { summary, report, warning } => {
+                (Some(summary), Some(report), warning, None)
+            }
+            QuestionResult::Failed(failure) => (None, None, None, Some(failure.message)),
             QuestionResult::Cancelled => return Ok(None),
         };
         let took = std::mem::take(&mut *meter.0.lock().unwrap_or_else(PoisonError::into_inner));
         let (name, sha256) = (loaded_scout.known_as.clone(), loaded_scout.sha256().to_owned());
         let tokens = loaded_scout.tokens();
-        sides.push(Side { name, sha256, error, summary, report, took, tokens });
+        sides.push(Side { name, sha256, error, summary, report, warning, took, tokens });
     }
     inquiry.anchor(&events).await;
     let (Some(with), Some(installed)) = (sides.pop(), sides.pop()) else { return Ok(None) };

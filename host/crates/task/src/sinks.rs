@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::queue::TaskContext;
-use act_core::event::{Event, EventKind, Sink};
+use act_core::event::{Event, EventKind, Milestone, Sink};
 use act_core::secret::Secrets;
 use act_core::{fail_point, terminal_text};
 use act_model::TokenLedger;
@@ -70,6 +70,8 @@ pub(super) struct ProgressSink {
     task_id: String,
     ledger: TokenLedger,
     so_far: Progress,
+    /// The phase to which a query of a Scout returns.
+    before_query: Option<String>,
     trouble: StoreTrouble,
 }
 
@@ -80,6 +82,7 @@ impl ProgressSink {
             task_id: task_id.to_owned(),
             ledger: ledger.clone(),
             so_far: Progress::default(),
+            before_query: None,
             trouble: StoreTrouble::default(),
         }
     }
@@ -87,7 +90,7 @@ impl ProgressSink {
 
 impl Sink for ProgressSink {
     fn event(&mut self, event: &Event) {
-        let news = take(&mut self.so_far, &event.kind);
+        let news = take(&mut self.so_far, &mut self.before_query, &event.kind);
         if !news {
             return;
         }
@@ -104,11 +107,34 @@ impl Sink for ProgressSink {
     }
 }
 
-/// Adds an event to the progress of the task. Returns whether the progress has changed (pure).
-fn take(so_far: &mut Progress, kind: &EventKind) -> bool {
+/// Returns the milestone of a query of this Scout, or `None` for a Scout without one.
+fn query_of(scout: &str) -> Option<String> {
+    match scout {
+        "scout-a" => Some(Milestone::QueryingScoutA.text()),
+        "scout-b" => Some(Milestone::QueryingScoutB.text()),
+        _ => None,
+    }
+}
+
+/// Adds an event to the progress of the task. Returns whether the progress has changed (pure). After a query of a Scout the
+/// phase is the one `before` it, because the Editor goes on with that.
+fn take(so_far: &mut Progress, before: &mut Option<String>, kind: &EventKind) -> bool {
     match kind {
         EventKind::Milestone { attempt: Some(attempt), .. } => so_far.attempt = *attempt,
-        EventKind::Milestone { text, attempt: None } => so_far.phase = Some(text.clone()),
+        EventKind::Milestone { text, attempt: None } => {
+            let is_query = |text: &String| {
+                ["scout-a", "scout-b"].iter().any(|scout| query_of(scout).as_ref() == Some(text))
+            };
+            if is_query(text) && !so_far.phase.as_ref().is_some_and(is_query) {
+                before.clone_from(&so_far.phase);
+            }
+            so_far.phase = Some(text.clone());
+        }
+        EventKind::ScoutFinished { scout, outcome, .. }
+            if outcome == "ok" && so_far.phase.is_some() && so_far.phase == query_of(scout) =>
+        {
+            so_far.phase.clone_from(before);
+        }
         EventKind::Replan { number, .. } => so_far.replans = *number,
         EventKind::ModelRequest { .. } | EventKind::TaskFinished { .. } => {}
         _ => return false,
@@ -249,7 +275,6 @@ impl<W: Write + Send> Sink for JournalSink<W> {
 #[cfg(test)]
 mod recorder_tests {
     use super::*;
-    use act_core::event::Milestone;
 
     #[test]
     fn attempts_and_milestones_are_told_apart() {
@@ -261,10 +286,34 @@ mod recorder_tests {
             EventKind::Diagnosis { text: "x".into() },
             EventKind::Replan { number: 1, attempt: 3, strategy: "s".into(), requery: vec![] },
         ];
-        let news: Vec<_> = story.iter().map(|kind| take(&mut so_far, kind)).collect();
+        let mut before = None;
+        let news: Vec<_> = story.iter().map(|kind| take(&mut so_far, &mut before, kind)).collect();
         assert_eq!(news, [true, true, false, true]);
         assert_eq!(so_far.phase.as_deref(), Some("Implementing changes..."));
         assert_eq!((so_far.attempt, so_far.replans), (2, 1));
+    }
+
+    #[test]
+    fn after_a_query_the_phase_is_the_one_before_it() {
+        // TASK-27
+        let (mut so_far, mut before) = (Progress::default(), None);
+        let finished = |scout: &str| EventKind::ScoutFinished {
+            scout: scout.into(),
+            outcome: "ok".into(),
+            duration_ms: 1,
+            summary: String::new(),
+            error: None,
+        };
+        for (kind, phase) in [
+            (Milestone::Analyzing.into(), "Analyzing codebase..."),
+            (Milestone::QueryingScoutA.into(), "Querying Scout A..."),
+            (Milestone::QueryingScoutB.into(), "Querying Scout B..."),
+            (finished("scout-a"), "Querying Scout B..."),
+            (finished("scout-b"), "Analyzing codebase..."),
+        ] {
+            take(&mut so_far, &mut before, &kind);
+            assert_eq!(so_far.phase.as_deref(), Some(phase));
+        }
     }
 }
 

@@ -12,8 +12,10 @@ use std::path::{Component, Path, PathBuf};
 use edit_protocol::Reason;
 
 use super::exclusion::fold;
+use super::listing::{MAX_ENTRIES, Selection, list};
 use super::notes::notes_dir;
 use super::paths::{GlobError, PathGlobs, is_at_or_below};
+use super::view::{Kind, RepoView};
 
 /// Maximum number of links that are followed on the way to a directory of the user's configuration.
 const MAX_LINKS: usize = 40;
@@ -53,6 +55,8 @@ pub struct WriteRules {
     include: PathGlobs,
     /// The names in the repository of directories whose files act trusts, normalised.
     trusted: Vec<String>,
+    /// Files and directories to which links of guarded names lead, normalised.
+    targets: Vec<String>,
     /// The name of the directory of act's notes; `None` is `agent`, as long as no repository is known.
     notes: Option<&'static str>,
 }
@@ -83,6 +87,28 @@ impl WriteRules {
         let names = directories.iter().flat_map(|directory| names_in_repository(root, directory));
         self.trusted = names.map(|name| normalised(&name)).collect();
         self.notes = notes_dir(root).ok().flatten();
+        self
+    }
+
+    /// Guards the files and directories in the repository at `root` to which links of guarded names lead: who writes
+    /// `docs/agents.md` behind a link `AGENTS.md` writes the instructions of agents.
+    #[must_use]
+    pub fn guarding_targets(mut self, root: &Path, view: &RepoView) -> Self {
+        let Ok(real_root) = root.canonicalize() else { return self };
+        let want = Selection { kinds: vec![Kind::Link], ..Selection::default() };
+        let mut cursor = None;
+        while let Ok(page) = list(view, &want, cursor.as_deref(), MAX_ENTRIES) {
+            for link in page.items.iter().filter(|link| is_guarded(&link.path)) {
+                let real = root.join(&link.path).canonicalize().ok();
+                let name = real.as_deref().and_then(|real| real.strip_prefix(&real_root).ok());
+                let name = name.and_then(Path::to_str).filter(|name| !name.is_empty());
+                self.targets.extend(name.map(normalised));
+            }
+            cursor = page.next;
+            if cursor.is_none() {
+                break;
+            }
+        }
         self
     }
 
@@ -123,13 +149,19 @@ impl WriteRules {
         if outside || !(allowed || self.scope.as_ref().is_none_or(in_scope)) {
             return Some(WriteRule::Boundary);
         }
-        (is_guarded(path) && !allowed).then_some(WriteRule::Guarded)
+        let guarded = is_guarded(path) || is_one_of(&self.targets, path);
+        (guarded && !allowed).then_some(WriteRule::Guarded)
     }
 
     fn is_trusted(&self, path: &str) -> bool {
-        let path = normalised(path);
-        self.trusted.iter().any(|name| is_at_or_below(path.as_bytes(), name.as_bytes()))
+        is_one_of(&self.trusted, path)
     }
+}
+
+/// Returns whether a path is one of these normalised names, or lies below one.
+fn is_one_of(names: &[String], path: &str) -> bool {
+    let path = normalised(path);
+    names.iter().any(|name| is_at_or_below(path.as_bytes(), name.as_bytes()))
 }
 
 /// Normalises a path as the least strict file systems do.
@@ -306,6 +338,34 @@ mod tests {
             .unwrap()
             .within(&own(within), &own(&["src/old"]))
             .unwrap()
+    }
+
+    // WORKSPACE-20
+    #[test]
+    fn the_target_of_a_guarded_link_is_guarded() {
+        let temp = tempfile::tempdir().unwrap();
+        let (root, outside) = (temp.path().join("repo"), temp.path().join("other"));
+        std::fs::create_dir_all(root.join("docs/rules")).unwrap();
+        std::fs::create_dir_all(root.join("sub")).unwrap();
+        std::fs::write(root.join("docs/agents-guide.md"), "x").unwrap();
+        std::fs::write(&outside, "x").unwrap();
+        for (target, link) in [
+            ("docs/agents-guide.md", "AGENTS.md"),
+            ("../docs/rules", "sub/CLAUDE.md"),
+            ("docs", "plain"),
+            (outside.to_str().unwrap(), "GEMINI.md"),
+        ] {
+            std::os::unix::fs::symlink(target, root.join(link)).unwrap();
+        }
+        let view = RepoView::open(&root, crate::Profile::Scout).unwrap();
+        let rules = WriteRules::allowing(&["docs/rules/open.md".to_owned()]).unwrap();
+        let rules = rules.guarding_targets(&root, &view);
+        for path in ["docs/agents-guide.md", "docs/AGENTS-guide.md", "docs/rules/a.md"] {
+            assert_eq!(rules.forbidden_by(path), Some(WriteRule::Guarded), "{path}");
+        }
+        for path in ["docs/other.md", "docs/rules/open.md", "docs/rules.md"] {
+            assert_eq!(rules.forbidden_by(path), None, "{path}");
+        }
     }
 
     // security lines 51 and 52

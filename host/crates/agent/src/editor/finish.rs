@@ -94,7 +94,13 @@ impl Session<'_> {
             test_files: self.test_files(),
             had_tests: self.has_tests != Some(false),
             run_id: run_id.clone(),
-            attempts: self.plans.runs().last().map_or(0, |run| run.attempt),
+            // The last verification may be an answer about an earlier run of the same tree.
+            attempts: self
+                .plans
+                .runs()
+                .iter()
+                .rfind(|run| run.run_id.as_deref() == Some(&run_id))
+                .map_or(0, |run| run.attempt),
             files_changed: self.changed_files(),
             gate_inputs_changed: gate_inputs
                 .iter()
@@ -427,8 +433,8 @@ const LAST_WORDS: usize = 300;
 pub(super) fn idle(last: &Turn) -> TaskResult {
     let what = match last.stop {
         Stop::Refused => {
-            "the provider or the model refused to go on (a refusal or a content filter); say the task \
-             differently, or take another model with AGENT_LLM_MODEL"
+            "the provider or the model refused to go on (a refusal or a content filter); describe the task in \
+             other words, or choose another model with AGENT_LLM_MODEL"
         }
         Stop::Length => {
             "each turn of the model ended at its output limit before a tool call was complete; ask for \
@@ -578,8 +584,10 @@ pub(super) fn derived(attempts: &[VerifiedRun]) -> Vec<Hypothesis> {
 fn theory(attempt: &VerifiedRun) -> String {
     let step = attempt.failing_step.as_deref().unwrap_or("-");
     match attempt.first_failing_line().trim() {
-        "" => format!("Step {step} fails and says nothing: what it runs ends early, or is quiet."),
-        line => format!("Step {step} fails for what its output says first: {line}"),
+        "" => format!(
+            "Step {step} fails without output: its command ends early, or prints no errors."
+        ),
+        line => format!("The first failure in the output of step {step} is the cause: {line}"),
     }
 }
 

@@ -8,6 +8,7 @@
 //! - `plan`: plans, strategies and snapshots
 //! - `scouts`: questions to the Scouts, and conflicts between their reports
 //! - `review`: the differences that the model sees of its own edits
+//! - `shown_lines`: the lines of files that the conversation has shown, which no answer repeats
 //! - `verify`: verifications, the debug loop and the baseline
 //! - `finish`: summary, stuck report, hypotheses
 //! - `resume`: the draft of a dry run, and the task that applies it
@@ -21,6 +22,7 @@ mod request;
 mod resume;
 mod review;
 mod scouts;
+mod shown_lines;
 #[cfg(test)]
 mod tests;
 mod tools;
@@ -42,6 +44,7 @@ pub use tools::{Answer, Called, Tool};
 use self::plan::{Changes, History, Plans, Strategies};
 use self::review::Review;
 use self::scouts::Decisions;
+use self::shown_lines::ShownLines;
 use self::tools::{Account, DoneOutcome, Request, ToolOutput, Tools};
 use self::verify::{Baseline, DebugLoop, JudgedTree, TreeAt};
 use crate::context::{NotesWriter, ScoutPayload, SnapshotKind};
@@ -233,6 +236,11 @@ pub struct Session<'a> {
     criteria_shown: bool,
     /// The reads and searches of the Editor in this task.
     looked: Vec<String>,
+    /// The lines of files that this conversation has shown.
+    shown: ShownLines,
+    this_turn: ThisTurn,
+    /// The run of a red tree that the model asked to verify again. Asked once more, it runs once more.
+    asked_again: Option<String>,
     /// Bytes of the host's answers in this conversation.
     answer_bytes: usize,
     /// Questions to Scouts since the last verification.
@@ -271,6 +279,9 @@ impl<'a> Session<'a> {
             review: Review::default(),
             criteria_shown: false,
             looked: vec![],
+            shown: ShownLines::default(),
+            this_turn: ThisTurn::default(),
+            asked_again: None,
             answer_bytes: 0,
             questions: 0,
             verifications_at_restart: None,
@@ -322,6 +333,8 @@ impl<'a> Session<'a> {
         let mut conversation = self.editor.model.open("editor", prompt::EDITOR, &tools.specs());
         conversation.say(opening);
         self.answer_bytes = opening.len();
+        self.shown = ShownLines::default();
+        self.shown.note(opening);
         let mut pace = Pace::default();
         loop {
             let turn = self.turn(conversation.as_mut()).await?;
@@ -371,29 +384,39 @@ impl<'a> Session<'a> {
     ) -> OrEnd<Option<AfterConversation>> {
         let places: Vec<_> = turn.calls.iter().map(|call| tools.place(&call.name)).collect();
         let mut answers: Vec<Option<Answer>> = vec![None; turn.calls.len()];
-        let mut edit_refused = false;
+        self.this_turn = ThisTurn::default();
+        self.shown.next_turn();
         for batch in batches(&places) {
             self.check_audit()?;
             if batch.iter().take(1).any(|&at| turn.calls[at].name != "plan") {
                 self.write_due_snapshot()?;
             }
-            for (at, called) in self.call_at_once(turn, &batch, tools).await {
+            let mut calls = self.call_at_once(turn, &batch, tools).await.into_iter();
+            let mut of_scouts = BTreeMap::new();
+            while let Some((at, called)) = calls.next() {
                 let call = &turn.calls[at];
                 if call.name != "plan" {
                     self.write_due_snapshot()?;
                 }
                 let output = match called {
                     Called::Answer(answer) => self.take_answer(call, places[at], answer).into(),
+                    Called::Question(ask) => {
+                        let answer = match of_scouts.remove(&at) {
+                            Some(answer) => answer,
+                            None => self.ask_scouts(ask, calls.as_slice(), &mut of_scouts).await?,
+                        };
+                        answer.into()
+                    }
                     Called::Request(request) => {
                         self.check_audit()?;
-                        self.perform(request, edit_refused).await?
+                        self.perform(request).await?
                     }
                 };
                 let answer = match output {
                     ToolOutput::End(next) => return Ok(Some(next)),
                     ToolOutput::Answer(answer) => self.with_instructions(call, answer),
                 };
-                edit_refused |= answer.is_error && places[at] == Place::Alone;
+                self.this_turn.edit_refused |= answer.is_error && places[at] == Place::Alone;
                 self.answer_bytes += answer.text.len();
                 answers[at] = Some(answer);
             }
@@ -489,7 +512,11 @@ impl<'a> Session<'a> {
             self.note_look(call);
         }
         if place != Place::Alone {
-            return answer;
+            let text = match answer.is_error {
+                true => answer.text,
+                false => self.shown.without_known(&answer.text),
+            };
+            return Answer { text, ..answer };
         }
         let answer = self.with_difference(&call.arguments, answer);
         if self.phase != Phase::Planning {
@@ -498,18 +525,21 @@ impl<'a> Session<'a> {
         answer
     }
 
-    /// Performs a request of the model. `edit_refused`: an edit of the same turn was refused.
-    async fn perform(&mut self, request: Request, edit_refused: bool) -> OrEnd<ToolOutput> {
-        if edit_refused && request.judges_the_tree() {
-            let message = "not run: an edit of this turn was refused, so this is not the tree you meant; mend the \
-                           edit first, then call again";
+    /// Performs a request of the model.
+    async fn perform(&mut self, request: Request) -> OrEnd<ToolOutput> {
+        let is_done = matches!(request, Request::Done(_));
+        if request.judges_the_tree()
+            && let Some(message) = self.this_turn.refusal(is_done)
+        {
             return Ok(Answer::refusal("not_verified", message).into());
         }
         match request {
             Request::Plan(plan) => self.adopt(plan).await.map(ToolOutput::Answer),
-            Request::AskScout(ask) => self.ask_scout(ask).await.map(ToolOutput::Answer),
             Request::ReadLog(wanted) => Ok(self.read_log(wanted).await.into()),
-            Request::Verify => self.verify().await,
+            Request::Verify => {
+                self.this_turn.verified = true;
+                self.verify().await
+            }
             Request::Done(account) => self.done(account).await,
         }
     }
@@ -662,6 +692,32 @@ enum Phase {
     Closing,
 }
 
+/// What the calls of the turn in work have shown so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct ThisTurn {
+    edit_refused: bool,
+    /// An edit left a line beside its like.
+    line_doubled: bool,
+    /// `verify` was called.
+    verified: bool,
+}
+
+impl ThisTurn {
+    /// Returns why a call that judges the tree is not performed in this turn, or `None` when it may be.
+    fn refusal(self, is_done: bool) -> Option<&'static str> {
+        if self.edit_refused {
+            return Some(
+                "not run: an edit of this turn was refused, so this is not the tree you meant; mend the edit first, \
+                 then call again",
+            );
+        }
+        (is_done && self.line_doubled).then_some(
+            "the task goes on: an edit of this turn left lines twice, as its answer says; remove the copy, or call \
+             done again if both are meant",
+        )
+    }
+}
+
 /// The state of a task before or after a turn.
 #[derive(Debug, PartialEq, Eq)]
 struct Progress {
@@ -753,8 +809,8 @@ fn phase_refusal(aim: Aim, phase: Phase, tool: &str, may_edit: bool) -> Option<P
     }
 }
 
-/// Decides why `done` with this outcome cannot end the task, as the word and the message of a refusal; `None` when it can.
-/// `green`: a run judged exactly this tree and passed. `looked`: the Editor has read or searched in this task.
+/// Decides why `done` with this outcome cannot end the task, as the word and the message of a refusal; `None` when it can, if
+/// need be after a run. `green`: a run judged exactly this tree and passed. `looked`: the Editor has read or searched in this task.
 fn done_refusal(
     aim: Aim,
     outcome: DoneOutcome,
@@ -779,10 +835,7 @@ fn done_refusal(
             "nothing is changed and no run is green: edit and verify; where the task needs no change or cannot be \
              done, call done with the outcome nothing_to_do or impossible",
         )),
-        DoneOutcome::Changed if aim == Aim::Green && !green => Some((
-            "not_verified",
-            "only a green run of the tree as it is now finishes a task; call verify",
-        )),
+        DoneOutcome::Changed if aim == Aim::Green && !green => None,
         DoneOutcome::Changed if unchanged => Some((
             "bad_arguments",
             "nothing is changed since the start of the task: edit, or call done with the outcome nothing_to_do or \
@@ -899,7 +952,7 @@ mod decisions {
         };
         for (outcome, unchanged, green, looked, expected) in [
             (Changed, false, true, false, None),
-            (Changed, false, false, true, Some("not_verified")),
+            (Changed, false, false, true, None),
             (Changed, true, false, true, Some("not_verified")),
             (Changed, true, true, true, Some("bad_arguments")),
             (NothingToDo, true, false, false, None),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::prompt::{self, ResumeContext};
 use super::scouts::{Decision, requery};
 use super::tools::Answer;
-use super::verify::{REPLAN_AFTER, last_failure};
+use super::verify::{Baseline, REPLAN_AFTER, last_failure};
 use super::{AfterConversation, OrEnd, Phase, Session, TaskResult};
 use crate::context::{EditorState, Replan, Snapshot, SnapshotKind, Strategy, VerifiedRun};
 use crate::scout::Question;
@@ -173,6 +173,7 @@ impl Session<'_> {
             reports: &self.reports,
             asked_after: &self.asked_after,
             decisions: &self.decisions.lines(),
+            baseline: self.baseline.as_ref().map(Baseline::for_model),
             tried,
             changed: &self.whole_difference(),
             failure: &runs.last().map(last_failure).unwrap_or_default(),
@@ -243,7 +244,7 @@ impl Session<'_> {
         let mut answer = "the plan is accepted".to_owned();
         let mut requery: Vec<String> = asked.iter().map(|(name, _)| name.clone()).collect();
         if !asked.is_empty() {
-            answer.push_str(&self.ask(&asked).await?);
+            answer.push_str(&self.ask(&asked).await?.concat());
             self.asked.push(format!("asked {}", requery.join(" and ")));
         }
         if first || !asked.is_empty() {

@@ -443,7 +443,7 @@ pub(super) fn named_excerpts(
 }
 
 /// The facts of a task after its first conversation.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct ResumeContext<'a> {
     pub goals: &'a PlanGoals,
     pub reports: &'a [ScoutPayload],
@@ -451,6 +451,8 @@ pub(super) struct ResumeContext<'a> {
     pub asked_after: &'a BTreeMap<String, String>,
     /// Decisions about conflicts between the reports.
     pub decisions: &'a [String],
+    /// The run before the first edit, if there was one.
+    pub baseline: Option<String>,
     /// The strategies so far, in the order of time.
     pub tried: &'a [TriedPlan],
     /// The difference so far.
@@ -479,6 +481,9 @@ pub(super) fn resuming(
         text.push_str(&format!("\n\nReport of {}, {when}:\n{shown}", report.scout));
     }
     list(&mut text, "Decided where the Scouts disagreed", facts.decisions);
+    if let Some(baseline) = &facts.baseline {
+        text.push_str(&format!("\n\n{baseline}"));
+    }
     text.push_str("\n\nStrategies so far, each with its runs:");
     for (index, tried) in facts.tried.iter().enumerate() {
         text.push_str(&format!("\n{}. {}", index + 1, tried.plan.strategy.trim()));
@@ -631,6 +636,7 @@ mod tests {
         let tried = [TriedPlan { plan, runs: vec![VerifiedRun::failed(1, "test", "no"), green] }];
         let goals = PlanGoals::default();
         let facts = ResumeContext {
+            baseline: None,
             goals: &goals,
             reports: &[],
             decisions: &[],
@@ -737,6 +743,7 @@ mod tests {
             goals: &PlanGoals::default(),
             reports: &[],
             decisions: &[],
+            baseline: None,
             tried: &[],
             changed: "",
             failure: "",

@@ -3,14 +3,15 @@
 //! before the next verification, beside the criteria of the plan.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::ops::Range;
 use std::time::Duration;
 
 use serde_json::Value;
-use similar::{ChangeTag, TextDiff};
+use similar::{ChangeTag, DiffTag, TextDiff};
 
 use super::Session;
 use super::tools::Answer;
-use crate::gate_inputs::is_test;
+use act_reports::source;
 use act_workspace::{Content, ContentChange};
 
 impl Session<'_> {
@@ -25,6 +26,8 @@ impl Session<'_> {
         if let Some(diff) = edited.diff {
             answer.text.push_str(&format!("\n{diff}"));
         }
+        self.this_turn.line_doubled |= !edited.doubled.is_empty();
+        edited.doubled.iter().for_each(|note| answer.text.push_str(&format!("\n{note}")));
         if !std::mem::replace(&mut self.criteria_shown, true) {
             answer.text.push_str(&self.criteria());
         }
@@ -111,6 +114,8 @@ pub(super) struct Edited {
     pub changed: bool,
     /// The difference; `None` when the call itself contains it, as for a new file.
     pub diff: Option<String>,
+    /// A sentence for each place where lines are there twice now.
+    pub doubled: Vec<String>,
 }
 
 impl Review {
@@ -134,6 +139,7 @@ impl Review {
             edited.changed = true;
             // The model knows a new file from its call, and a deleted file has no lines.
             if let (Some(was), Some(now)) = (was.text(), now.text()) {
+                edited.doubled.extend(doubled(was, now));
                 let mut rows = rows(was, now, &given);
                 let rest = cut(&mut rows, WITH_AN_EDIT);
                 if !rest.is_empty() {
@@ -192,18 +198,60 @@ impl Review {
 
 /// Sorts files for a reader: source, then tests, then documents.
 fn in_order(paths: &[String]) -> Vec<&String> {
-    let is_document = |path: &str| {
-        let ending = path.rsplit_once('.').map(|(_, ending)| ending.to_ascii_lowercase());
-        ending.is_some_and(|ending| ["md", "rst", "txt", "adoc"].contains(&ending.as_str()))
-    };
-    let rank = |path: &&String| match () {
-        () if is_test(path) => 1,
-        () if is_document(path) => 2,
-        () => 0,
-    };
     let mut paths: Vec<&String> = paths.iter().collect();
-    paths.sort_by_key(rank);
+    paths.sort_by_key(|path| source::kind(path));
     paths
+}
+
+/// Lines that are compared with those beside them.
+const BESIDE: usize = 12;
+/// Sentences about doubled lines for one file.
+const DOUBLED: usize = 4;
+/// Bytes of a doubled line that are shown.
+const DOUBLED_LINE: usize = 80;
+
+/// Sentences about new lines that repeat the lines before or after them: the commonest slip of an edit, which counts a line
+/// too many or too few.
+fn doubled(before: &str, now: &str) -> Vec<String> {
+    let (old, new) = (lines(before), lines(now));
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_slices(&old, &new);
+    let mut notes = vec![];
+    for op in diff.ops() {
+        let (tag, _, Range { mut start, mut end }) = op.as_tag_tuple();
+        if tag != DiffTag::Insert && tag != DiffTag::Replace {
+            continue;
+        }
+        // Lines that were added beside equal ones may stand at several places; this takes the last of them.
+        while tag == DiffTag::Insert && start < end && new.get(start) == new.get(end) {
+            (start, end) = (start + 1, end + 1);
+        }
+        let says = |text: &[&str]| text.iter().any(|line| !line.trim().is_empty());
+        let longest = (1..=BESIDE.min(end - start)).rev();
+        let repeats = longest.into_iter().find_map(|count| {
+            let (first, last) = (&new[start..start + count], &new[end - count..end]);
+            let above = start.checked_sub(count).and_then(|from| new.get(from..start));
+            match () {
+                () if above == Some(first) && says(first) => Some((start, count, "before")),
+                () if new.get(end..end + count) == Some(last) && says(last) => {
+                    Some((end - count, count, "after"))
+                }
+                () => None,
+            }
+        });
+        if let Some((at, count, place)) = repeats {
+            let line = new[at].trim_end_matches(['\n', '\r']);
+            let line = &line[..line.floor_char_boundary(DOUBLED_LINE)];
+            let (number, last) = (at + 1, at + count);
+            notes.push(match count {
+                1 => format!("this line repeats the one {place} it: {number}| {line}"),
+                _ => {
+                    format!("the lines {number}-{last} repeat those {place} them: {number}| {line}")
+                }
+            });
+        }
+    }
+    notes.truncate(DOUBLED);
+    notes
 }
 
 /// The size of a change: `+12 -3`, or what happened to the file.
@@ -355,6 +403,29 @@ mod tests {
             assert!(back.changed && diff(back).contains("+1| one"));
         }
 
+        /// EDITOR-72
+        #[test]
+        fn lines_that_repeat_their_neighbours_are_named() {
+            let text = "fn a() {\n    x();\n}\n\nfn b() {\n}\n";
+            let replaced = |old: &str, new: &str| doubled(text, &text.replacen(old, new, 1));
+            let after = replaced("    x();\n", "    y();\n}\n");
+            assert_eq!(after, ["this line repeats the one after it: 3| }"]);
+            let before = replaced("    x();\n", "fn a() {\n    y();\n");
+            assert_eq!(before, ["this line repeats the one before it: 2| fn a() {"]);
+            assert_eq!(
+                replaced("fn b() {\n}\n", "fn b() {\n}\n}\n"),
+                ["this line repeats the one before it: 7| }"]
+            );
+            let block = "fn b() {\n}\n";
+            let note = ["the lines 7-8 repeat those before them: 7| fn b() {"];
+            assert_eq!(replaced(block, &block.repeat(2)), note);
+            for fine in ["    y();\n\n", "    y();\n", ""] {
+                assert_eq!(replaced("    x();\n", fine), [""; 0], "{fine:?}");
+            }
+            assert_eq!(doubled("x\nx\ny\n", "x\nx\nz\ny\n"), [""; 0]);
+            assert_eq!(doubled("a\n", "a\n\n\n"), [""; 0]);
+        }
+
         /// EDITOR-13
         #[test]
         fn what_was_cut_is_shown_once_and_nothing_twice() {
@@ -413,7 +484,7 @@ mod tests {
         fn a_new_file_is_known_from_its_call() {
             let mut review = Review::default();
             let edited = call(&mut review, &Content::Nothing, "new\n");
-            assert_eq!(edited, Edited { changed: true, diff: None });
+            assert_eq!(edited, Edited { changed: true, diff: None, doubled: vec![] });
             let text = |path: &str| match path {
                 "a" => file(Content::Nothing, "new\n"),
                 "b" => ContentChange { before: held("old\n"), now: Content::Nothing },

@@ -1,6 +1,6 @@
 //! Questions to the Scouts, conflicts between their reports, and hints that the host derives from the reports.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use futures_util::future::join_all;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::finish::budget_spent;
 use super::prompt::{Text, named_excerpts};
-use super::tools::{Answer, AskScout};
+use super::tools::{Answer, AskScout, Called};
 use super::{OrEnd, Session, TaskResult, prompt};
 use crate::context::{ScoutPayload, SnapshotKind, VerifiedRun};
 use crate::scout::report_a::{Level, ReportA, SafeSlice};
@@ -89,9 +89,9 @@ impl Session<'_> {
         text
     }
 
-    /// Asks Scouts concurrently and returns their reports as the model reads them. A question that fails after all attempts
-    /// ends the task.
-    pub(super) async fn ask(&mut self, asked: &[(String, Question)]) -> OrEnd<String> {
+    /// Asks Scouts concurrently and returns their reports as the model reads them, one for each question. A question that
+    /// fails after all attempts ends the task.
+    pub(super) async fn ask(&mut self, asked: &[(String, Question)]) -> OrEnd<Vec<String>> {
         for (name, _) in asked {
             match name.as_str() {
                 "scout-a" => self.milestone(Milestone::QueryingScoutA),
@@ -110,11 +110,11 @@ impl Session<'_> {
             let (check, events, cancel) = (editor.check.as_ref(), &editor.events, &editor.cancel);
             scout::ask(scout.as_ref(), question, check, events, &TokioTimer, cancel)
         });
-        let (mut reports, mut warnings) = (vec![], String::new());
+        let (mut reports, mut warnings) = (vec![], vec![]);
         for ((scout, question), answer) in scouts.iter().zip(join_all(queries).await) {
             match answer {
                 Ok(Report { json, warning }) => {
-                    warnings.extend(warning.map(|warning| format!("\nwarning: {warning}")));
+                    warnings.push(warning.map(|warning| format!("\nwarning: {warning}")));
                     reports.push(ScoutPayload {
                         scout: scout.name().to_owned(),
                         sha256: scout.sha256().to_owned(),
@@ -129,8 +129,13 @@ impl Session<'_> {
                 }
             }
         }
-        let shown = reports.iter().map(|report| format!("\n{}", self.shown_report(report)));
-        let answer = warnings + &shown.collect::<String>();
+        let shown: Vec<_> = reports.iter().map(|report| self.shown_report(report)).collect();
+        let shown = warnings.into_iter().zip(shown);
+        let answers = shown.map(|(warning, shown)| {
+            let text = format!("{}\n{shown}", warning.unwrap_or_default());
+            self.shown.without_known(&text)
+        });
+        let answers: Vec<_> = answers.collect();
         let last_run = self.plans.runs().last().and_then(|run| run.run_id.clone());
         for report in reports {
             match &last_run {
@@ -142,26 +147,59 @@ impl Session<'_> {
                 None => self.reports.push(report),
             }
         }
-        Ok(answer)
+        Ok(answers)
     }
 
-    pub(super) async fn ask_scout(&mut self, ask: AskScout) -> OrEnd<Answer> {
+    /// Puts a question to its Scout, and those among the calls after it to theirs, all at once. Returns the answer, and adds
+    /// the others by the places of their calls.
+    pub(super) async fn ask_scouts(
+        &mut self,
+        first: AskScout,
+        after: &[(usize, Called)],
+        answers: &mut BTreeMap<usize, Answer>,
+    ) -> OrEnd<Answer> {
+        let others = after.iter().filter_map(|(at, called)| match called {
+            Called::Question(ask) => Some((Some(*at), ask)),
+            _ => None,
+        });
+        let (mut places, mut asked, mut answer) = (vec![], vec![], None);
+        let mut take = |at: Option<usize>, one: Answer| match at {
+            Some(at) => drop(answers.insert(at, one)),
+            None => answer = Some(one),
+        };
+        for (at, ask) in std::iter::once((None, &first)).chain(others) {
+            match self.refused_question(ask) {
+                Some(refusal) => take(at, refusal),
+                None => {
+                    self.questions += 1;
+                    places.push(at);
+                    asked.push((ask.scout.clone(), self.question(Some(&ask.question))));
+                }
+            }
+        }
+        if !asked.is_empty() {
+            self.check_audit()?;
+            let mut reports = self.ask(&asked).await?;
+            reports.last_mut().into_iter().for_each(|last| self.put_conflicts(last));
+            for (at, report) in places.into_iter().zip(reports) {
+                take(at, Answer::ok(report.trim_start()));
+            }
+        }
+        Ok(answer.unwrap_or_else(|| Answer::refusal("budget", "the Scout gave no answer")))
+    }
+
+    /// Returns the refusal of a question, or `None` when it may be put.
+    fn refused_question(&self, ask: &AskScout) -> Option<Answer> {
         if !self.has_scout(&ask.scout) {
             let message = format!("scout: no {}; there are {}", ask.scout, self.scouts());
-            return Ok(Answer::refusal("bad_arguments", &message));
+            return Some(Answer::refusal("bad_arguments", &message));
         }
-        if self.questions >= QUESTIONS {
+        (self.questions >= QUESTIONS).then(|| {
             let message = format!(
                 "{QUESTIONS} questions are enough for one attempt; act on the answers, or verify"
             );
-            return Ok(Answer::refusal("budget", &message));
-        }
-        self.questions += 1;
-        let question = self.question(Some(&ask.question));
-        let reports = self.ask(&[(ask.scout, question)]).await?;
-        let mut answer = reports.trim_start().to_owned();
-        self.put_conflicts(&mut answer);
-        Ok(Answer::ok(answer))
+            Answer::refusal("budget", &message)
+        })
     }
 }
 

@@ -167,7 +167,7 @@ fn nothing_to_do_on_a_red_tree_is_a_failed_attempt() {
     assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
     assert_eq!(told.reasons(), ["step_failed", "step_failed"]);
     let answers = told.answers();
-    assert!(answers[1].ends_with("nothing_to_do needs a green run of this tree."));
+    assert!(answers[1].ends_with("done needs a green run of this tree, so the task goes on."));
     assert!(answers[2].starts_with("step_failed: unchanged since "), "{answers:?}");
     assert!(told.read("agent/summary.md").contains("at attempt 2"));
 }
@@ -484,11 +484,10 @@ fn a_tree_that_changed_after_the_green_run_must_be_verified_again() {
         .turns([plan("write it")])
         .turns(attempt("right\n"))
         .meanwhile(|root| std::fs::write(root.join("other.txt"), "mine\n").unwrap())
-        .turns([done(), verify(), done()])
+        .turns([done()])
         .run();
     assert_eq!(told.state(), ("SUCCESS", None));
-    assert_eq!(told.reasons(), ["not_verified"]);
-    assert_eq!(told.runs, 2);
+    assert_eq!((told.reasons(), told.runs), (vec![], 2), "`done` verifies the tree as it is now");
     assert_eq!(told.read("other.txt"), "mine\n");
 }
 
@@ -598,21 +597,137 @@ fn a_replan_that_changes_nothing_is_refused_twice() {
     assert!(report.contains("repeats an earlier strategy"), "{report}");
 }
 
-/// EDITOR-56: a tree that was judged is answered with that result; neither a run nor an attempt.
+/// EDITOR-56: a tree that was judged is answered with that result; neither a run nor an attempt. A red one that is asked
+/// for twice runs once more.
 #[test]
 fn a_tree_that_was_judged_already_is_not_run_again() {
     let turns =
         [plan("write it")].into_iter().chain(wrong(1)).chain([verify(), verify(), verify()]);
     let turns = turns.chain(attempt("right\n")).chain(wrong(1)).chain(attempt("right\n"));
     let told = Story::new().turns(turns).turns([done()]).run();
-    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 3));
     let unchanged = |n| format!("unchanged since {}: this tree was judged", run_id(n));
     let answers = told.answers();
-    let red = format!("step_failed: {}", unchanged(1));
-    assert_eq!(answers.iter().filter(|answer| answer.starts_with(&red)).count(), 4);
-    let green: Vec<_> = answers.iter().filter(|answer| answer.starts_with(&unchanged(2))).collect();
+    let red = |n| {
+        let red = format!("step_failed: {}", unchanged(n));
+        answers.iter().filter(|answer| answer.starts_with(&red)).collect::<Vec<_>>()
+    };
+    assert_eq!((red(1).len(), red(2).len()), (1, 2), "{answers:?}");
+    assert!(red(1)[0].contains("or call verify once more if a test is flaky"), "{answers:?}");
+    assert!(red(2).iter().all(|answer| !answer.contains("flaky")), "{answers:?}");
+    assert!(answers.iter().all(|answer| !answer.contains("not deterministic")), "{answers:?}");
+    let green: Vec<_> = answers.iter().filter(|answer| answer.starts_with(&unchanged(3))).collect();
     assert_eq!(green.len(), 1);
     assert!(green[0].contains("\nPASS · ") && green[0].contains("call done"), "{green:?}");
+}
+
+/// EDITOR-56: the second result of a flaky test says that it is one.
+#[test]
+fn another_result_of_the_same_tree_says_that_it_is_not_deterministic() {
+    let turns = [plan("write it")].into_iter().chain(attempt("sometimes\n"));
+    let told = Story::new().turns(turns).turns([verify(), verify(), done()]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
+    let answers = told.answers();
+    let green = answers.iter().find(|answer| answer.starts_with("PASS · ")).unwrap();
+    let note = format!("\nthis tree ended otherwise in {} (FAIL, sometimes): a test", run_id(1));
+    assert!(green.contains(&note) && green.contains("not deterministic"), "{green}");
+}
+
+/// EDITOR-56: a step that ran out of time may pass in another run, so the same tree runs once more at once.
+#[test]
+fn a_tree_that_ran_out_of_time_runs_once_more() {
+    let turns = [plan("write it")].into_iter().chain(attempt("slow\n")).chain([verify(), verify()]);
+    let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 3));
+    assert_eq!(told.reasons(), ["timeout"; 3]);
+    let answers = told.answers();
+    let may_pass = |answer: &str| answer.contains("this tree may run once more");
+    let offers: Vec<_> = answers.iter().map(|answer| may_pass(answer)).collect();
+    assert_eq!(offers[2..5], [true, false, false], "{answers:?}");
+    assert!(answers[4].starts_with(&format!("timeout: unchanged since {}", run_id(2))));
+}
+
+/// EDITOR-9: no turn is spent on a verification that `done` needs.
+#[test]
+fn done_verifies_a_tree_that_no_run_has_judged() {
+    let account = json!({"what": "Wrote the answer.", "why": "It was missing."});
+    let both = |content: &str| calls(&[("done", account.clone()), write(content)]);
+    let told = Story::new().turns([plan("write it"), both("wrong\n"), both("right\n")]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
+    assert_eq!(told.reasons(), ["step_failed"]);
+    assert!(
+        told.answers()[1].ends_with("\ndone needs a green run of this tree, so the task goes on.")
+    );
+    assert!(told.read("agent/summary.md").contains("> Wrote the answer."));
+}
+
+/// EDITOR-72: a model that ends the task in the turn of an edit has not seen its answer.
+#[test]
+fn done_beside_an_edit_that_doubled_a_line_waits_for_a_look() {
+    let account = json!({"what": "Wrote the answer.", "why": "It was missing."});
+    let both = calls(&[write("none\nnone\nright\n"), ("done", account)]);
+    let told = Story::new().turns([plan("write it"), both, done()]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 1));
+    assert_eq!(told.reasons(), ["not_verified"]);
+    let answers = told.answers();
+    assert!(answers[1].contains("\nthis line repeats the one before it: 2| none"), "{answers:?}");
+}
+
+/// EDITOR-60: the questions of one turn do not wait for each other.
+#[test]
+fn scouts_are_asked_at_once() {
+    let ask =
+        |scout: &str, question: &str| ("ask_scout", json!({"scout": scout, "question": question}));
+    let turn = calls(&[
+        ask("scout-a", "one?"),
+        ask("scout-z", "none?"),
+        ask("scout-b", "two?"),
+        ask("scout-a", "three?"),
+    ]);
+    let turns = [turn, plan("write it")].into_iter().chain(attempt("right\n")).chain([done()]);
+    let told = Story::new().turns(turns).run();
+    assert_eq!((told.state(), told.asked_at_once), (("SUCCESS", None), 3));
+    assert_eq!(told.reasons(), ["bad_arguments"]);
+    let answers = told.answers();
+    let from =
+        |at: usize, scout: &str| answers[at].starts_with(&format!("<report scout=\"{scout}\">"));
+    assert!(from(0, "scout-a") && from(2, "scout-b") && from(3, "scout-a"), "{answers:?}");
+}
+
+/// A tool that shows the same lines in each call, as the file tools do.
+struct Reading;
+
+impl Tool for Reading {
+    fn spec(&self) -> ToolSpec {
+        let (name, description) = ("reading".to_owned(), String::new());
+        ToolSpec { name, description, parameters: "{}".to_owned() }
+    }
+
+    fn call<'a>(&'a self, _: &'a str, _: &'a Session<'_>) -> BoxFuture<'a, Called> {
+        let lines: String = (1..=20).map(|n| format!("\n{n}| a line, number {n}")).collect();
+        let text = format!("src/a.py · version 1 · lines 1-20 of 20{lines}");
+        std::future::ready(Answer::ok(text).into()).boxed()
+    }
+
+    fn may_edit(&self) -> bool {
+        false
+    }
+}
+
+/// EDITOR-73: lines are sent once in a conversation, again where they are asked for again, and in each new conversation.
+#[test]
+fn lines_that_the_conversation_shows_are_not_repeated() {
+    let look = || call("reading", json!({}));
+    let turns = [look(), look(), look(), plan("write it")];
+    let turns = turns.into_iter().chain(wrong(3)).chain([look(), plan("write another")]);
+    let turns = turns.chain(attempt("right\n")).chain([done()]);
+    let told = Story::new().tool(Arc::new(Reading)).turns(turns).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    let answers: Vec<_> =
+        told.answers().into_iter().filter(|answer| answer.starts_with("src/a.py")).collect();
+    let whole: Vec<_> = answers.iter().map(|answer| answer.contains("\n20| a line")).collect();
+    assert_eq!(whole, [true, false, true, true], "{answers:?}");
+    assert!(answers[1].ends_with("ask for them again to have them repeated"), "{answers:?}");
 }
 
 /// EDITOR-26, EDITOR-27: a REPLAN lists every run with what changed before it; a refinement counts while fewer fail.

@@ -39,6 +39,8 @@ pub trait Tool: Send + Sync {
 #[derive(Debug)]
 pub enum Called {
     Answer(Answer),
+    /// A question to a Scout, which the loop puts together with the others of the turn.
+    Question(AskScout),
     /// The call asks for something that changes the state of the task, which is for the loop to do.
     Request(Request),
 }
@@ -59,7 +61,6 @@ impl From<Result<Request, Answer>> for Called {
 #[derive(Debug)]
 pub enum Request {
     Plan(Plan),
-    AskScout(AskScout),
     ReadLog(ReadLog),
     Verify,
     Done(Account),
@@ -69,7 +70,7 @@ impl Request {
     /// Returns whether the answer depends on the tree being as the model means it.
     pub(super) fn judges_the_tree(&self) -> bool {
         match self {
-            Self::Plan(_) | Self::AskScout(_) | Self::ReadLog(_) => false,
+            Self::Plan(_) | Self::ReadLog(_) => false,
             Self::Verify => true,
             Self::Done(account) => account.outcome != DoneOutcome::Impossible,
         }
@@ -180,14 +181,13 @@ fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
         Arc::new(HostTool {
             spec: ask_scout_spec(scouts, &others),
             adds_material: true,
-            call: |arguments, _| Called::from(parse(arguments).map(Request::AskScout)),
+            call: |arguments, _| parse(arguments).map_or_else(Called::Answer, Called::Question),
         }),
         Arc::new(HostTool {
             spec: spec(
                 "verify",
-                "Run the whole pipeline on the tree as it is. In a turn with other calls it runs after them, and not \
-                 after an edit that was refused. Where changes were too long to be shown with their edits, the first \
-                 call shows the rest of them and runs nothing.",
+                "Run the steps on the current tree. If changes were too long to be shown with their edits, the first \
+                 call shows the rest and runs nothing.",
                 object(&[], json!({})),
             ),
             adds_material: false,
@@ -256,10 +256,10 @@ fn spec(name: &str, description: &str, parameters: Value) -> ToolSpec {
     }
 }
 
-/// A JSON Schema of arguments. Unknown fields are refused, as by the parser.
+/// A JSON Schema of arguments. It does not forbid unknown fields, which the parser refuses by name, because each request
+/// carries every schema.
 fn object(required: &[&str], properties: Value) -> Value {
-    let mut schema =
-        json!({"type": "object", "properties": properties, "additionalProperties": false});
+    let mut schema = json!({"type": "object", "properties": properties});
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
@@ -309,13 +309,8 @@ fn plan_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
         .iter()
         .map(|(name, about)| {
             let about = match (*name, about) {
-                ("scout-a", _) => {
-                    "About the code: where something is, what depends on it, what a change risks."
-                        .to_owned()
-                }
-                ("scout-b", _) => {
-                    "About build, tests and environment, or the cause of a failure.".to_owned()
-                }
+                ("scout-a", _) => "about the code".to_owned(),
+                ("scout-b", _) => "about build, tests and failures".to_owned(),
                 (_, Some(about)) => one_line(about),
                 (name, None) => format!("A question for {name}."),
             };
@@ -325,38 +320,35 @@ fn plan_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
     let decision = object(
         &["about", "scout_a", "scout_b", "chosen", "reason"],
         json!({
-            "about": described("The matter, in the words in which the disagreement was shown."),
-            "scout_a": described("What Scout A states."),
-            "scout_b": described("What Scout B states."),
-            "chosen": described("Your decision."),
-            "reason": described("The fact that decides it."),
+            "about": described("the matter, as it was shown"),
+            "scout_a": described("what Scout A states"),
+            "scout_b": described("what Scout B states"),
+            "chosen": described("your decision"),
+            "reason": described("the fact that decides"),
         }),
     );
     let dropped = object(
         &["criterion", "reason"],
         json!({
-            "criterion": described("A criterion, acceptance, non-goal or assumption of your own, word for word."),
-            "reason": described("The fact that makes it wrong or needless."),
+            "criterion": described("its words"),
+            "reason": described("the fact that makes it wrong or needless"),
         }),
     );
     let mut questions = object(&[], questions.into());
-    questions["description"] =
-        "Questions for Scouts, by name. Each costs a conversation: ask what reading does not answer.".into();
+    questions["description"] = "Questions for Scouts. Each costs a conversation.".into();
     let description = format!(
-        "State the goal and the way to it, before the first edit. Call it again to revise the plan: a later plan adds \
-         to the criteria of earlier ones, and `drop` removes some. The user's constraints, non-goals and boundaries \
-         hold whatever a plan says.{others}"
+        "State the goal and how you reach it, before the first edit. A later plan adds to the earlier ones.{others}"
     );
     let properties = json!({
-        "criteria": texts("What has to be true at the end, one sentence each that can be checked. A later plan needs only new ones."),
-        "acceptance": texts("How it is shown that the criteria hold: tests, commands of the pipeline."),
-        "non_goals": texts("What this task leaves as it is, beside the user's non-goals."),
-        "learned": described("After attempts that failed: what they have shown, and what was wrong with the last strategy."),
-        "strategy": described("How you will do it: the cause or the design, the files, the tests. A plan that repeats it keeps it."),
-        "assumptions": texts("What you take for granted because the task does not say it. The summary shows it to the user."),
-        "drop": {"type": "array", "items": dropped, "description": "Criteria of earlier plans that no longer hold. The summary shows them to the user."},
+        "criteria": texts("What must hold at the end, one sentence each that can be checked."),
+        "acceptance": texts("The tests and steps that show it."),
+        "non_goals": texts("What stays as it is, beside the user's non-goals."),
+        "strategy": described("The cause or the design, the files, the tests. The same words keep the strategy."),
+        "learned": described("What failed attempts have shown, and what was wrong with the last strategy."),
+        "assumptions": texts("What you take for granted; the user is shown it."),
+        "drop": {"type": "array", "items": dropped, "description": "Items of your earlier plans that no longer hold; the user is shown them."},
         "questions": questions,
-        "decisions": {"type": "array", "items": decision, "description": "Your decisions where the Scouts disagree. They are recorded."},
+        "decisions": {"type": "array", "items": decision, "description": "What you decide where the Scouts disagree."},
     });
     spec("plan", &description, object(&["criteria", "acceptance", "strategy"], properties))
 }
@@ -373,12 +365,12 @@ fn ask_scout_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
     let names: Vec<_> = scouts.iter().map(|(name, _)| name).collect();
     let scout = json!({
         "type": "string", "enum": names,
-        "description": "scout-a knows the code, scout-b build, tests and environment.",
+        "description": "scout-a: the code; scout-b: build, tests, failures",
     });
-    let question = described("One question. After a failed run the end of its log goes along.");
+    let question = described("One question; the log of a failed run goes along.");
     spec(
         "ask_scout",
-        &format!("Ask a Scout, a read-only helper, about the code or a failure.{others}"),
+        &format!("Ask a read-only helper where you would otherwise read a lot.{others}"),
         object(&["scout", "question"], json!({"scout": scout, "question": question})),
     )
 }
@@ -407,16 +399,15 @@ fn read_log_spec() -> ToolSpec {
         |description: &str| json!({"type": "integer", "minimum": 1, "description": description});
     spec(
         "read_log",
-        "Read a part of the log of a run, with its line numbers from 1: the last lines, lines from `start` on, or the \
-         lines that match `pattern`.",
+        "Show lines of the log of a run: the last, those from `start` on, or those that match `pattern`.",
         object(
             &["run_id"],
             json!({
-                "run_id": described("A run of this task, as `verify` names it."),
-                "step": described("A step of the run; without it the log of all steps together."),
-                "pattern": described("A regular expression; only lines that match it are returned."),
-                "start": number("The first line to return or to search."),
-                "lines": number("How many lines to return at most: 150 unless given, at most 1000."),
+                "run_id": described("a run of this task"),
+                "step": described("one step; none: all steps"),
+                "pattern": described("regular expression"),
+                "start": number("first line"),
+                "lines": number("at most so many, 150 if not given, up to 1000"),
             }),
         ),
     )
@@ -471,21 +462,19 @@ pub(super) enum DoneOutcome {
 
 fn done_spec() -> ToolSpec {
     let outcome = json!({
-        "type": "string", "enum": ["changed", "nothing_to_do", "impossible"], "default": "changed",
-        "description": "changed: your edits are green. nothing_to_do: the tree already does what the task asks, and you \
-            changed nothing; the host runs the pipeline to prove it. impossible: it cannot be done as asked; the task \
-            ends without success, and the user reads why.",
+        "type": "string", "enum": ["changed", "nothing_to_do", "impossible"],
+        "description": "changed, if not given. nothing_to_do: the repository already does it, and no file is changed. \
+            impossible: it cannot be done as asked; needs a read or search first.",
     });
     let properties = json!({
-        "what": described("What you changed; without changes, what you found."),
-        "why": described("Why it solves the task; for nothing_to_do and impossible the facts that show it, with files and lines."),
+        "what": described("What you changed, or found."),
+        "why": described("Why it solves the task; for the other outcomes the facts, with files and lines."),
         "tests": described("The tests that you added, or why none."),
         "outcome": outcome,
     });
     spec(
         "done",
-        "End the task, after a green `verify`. Plain sentences; no commit message, no text for a pull request. In one \
-         turn with `verify` it counts if that run is green.",
+        "End the task. Runs `verify` first, unless the tree has been judged, and ends the task only if it is green.",
         object(&["what", "why"], properties),
     )
 }
@@ -690,6 +679,28 @@ mod tests {
         }
     }
 
+    /// EDITOR-74: schemas are sent with each request, so they are short, and nothing in them is missing.
+    #[test]
+    fn the_hosts_tools_are_described_in_few_bytes() {
+        fn assert_described(tool: &str, schema: &Value) {
+            for (name, parameter) in schema["properties"].as_object().unwrap() {
+                assert!(parameter["description"].is_string(), "{tool}: {name}");
+                for inner in [parameter, &parameter["items"]] {
+                    if inner["properties"].is_object() {
+                        assert_described(tool, inner);
+                    }
+                }
+            }
+        }
+        let mut bytes = 0;
+        for tool in host_tools(&SCOUTS[..2]) {
+            let ToolSpec { name, description, parameters } = tool.spec();
+            bytes += name.len() + description.len() + parameters.len();
+            assert_described(&name, &serde_json::from_str(&parameters).unwrap());
+        }
+        assert!(bytes <= 3_800, "{bytes} bytes of every request");
+    }
+
     /// The schema that the model gets and the parser agree.
     #[test]
     fn a_plan_that_fits_its_schema_is_parsed() {
@@ -702,8 +713,10 @@ mod tests {
             "questions": {"scout-a": "q"}, "decisions": [decision]});
         assert!(valid.is_valid(&plan));
         parse::<Plan>(&plan.to_string()).unwrap();
+        let mut unknown = plan.clone();
+        unknown["more"] = json!(1);
+        assert!(parse::<Plan>(&unknown.to_string()).is_err());
         for (field, value) in [
-            ("more", json!(1)),
             ("questions", json!({"scout-a": 1})),
             ("questions", json!(["q"])),
             ("decisions", json!([{"about": "a"}])),

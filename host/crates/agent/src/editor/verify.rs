@@ -59,41 +59,53 @@ impl Session<'_> {
         })
     }
 
-    /// Answers for a tree that a run of the task has judged, without another run: the same tree gives the same result, and
-    /// an attempt is worth more than that.
-    async fn judged_before(&mut self) -> OrEnd<Option<Answer>> {
+    /// The runs of the task that judged exactly the current tree, as indices of the results.
+    async fn runs_of_this_tree(&self) -> OrEnd<Vec<usize>> {
         if self.results.is_empty() {
-            return Ok(None);
+            return Ok(vec![]);
         }
         let current = self.tree_digest().await?;
         let fingerprint = self.fingerprint();
-        let judged = self.results.iter().rfind(|JudgedTree { verification, changes, .. }| {
+        let judges = |JudgedTree { verification, changes, .. }: &JudgedTree| {
             // A run during which the tree changed has no verdict about any tree.
             let judges = !matches!(
                 verification.verdict,
                 Verdict::Fail(FailReason::TreeChanged) | Verdict::Infra(_)
             );
             // The digest leaves out files that git ignores. A step may read one that the user allowed the model to edit.
-            let is_same = verification.tree_digest() == Some(&current) && *changes == fingerprint;
-            judges && is_same
-        });
-        let Some(JudgedTree { verification, answer, .. }) = judged.cloned() else {
-            return Ok(None);
+            judges && verification.tree_digest() == Some(&current) && *changes == fingerprint
+        };
+        Ok((0..self.results.len()).filter(|at| judges(&self.results[*at])).collect())
+    }
+
+    /// Answers for a tree that runs of the task have judged, without another run: the same tree gives the same result, and an
+    /// attempt is worth more than that. `None` where the tree may run once more ([`Again`]).
+    fn judged_before(&mut self, runs: &[usize]) -> Option<Answer> {
+        let JudgedTree { verification, answer, run, .. } = self.results.get(*runs.last()?)?.clone();
+        let id = run.run_id.clone().unwrap_or_default();
+        let again = Again::of(&run, runs.len(), self.asked_again.as_deref() == Some(&id));
+        let remedy = match again {
+            Again::Run => return None,
+            Again::WhenAskedAgain => {
+                self.asked_again = Some(id.clone());
+                "; edit before you verify again, or call verify once more if a test is flaky: the tree then runs once \
+                 more, as an attempt"
+            }
+            Again::No if answer.is_error => "; edit before you verify again",
+            Again::No => "",
         };
         let Answer { text, is_error } = answer;
-        let run = verification.run_id.as_ref().map(RunId::as_str).unwrap_or_default();
-        let remedy = if is_error { "; edit before you verify again" } else { "" };
         let text = format!(
-            "unchanged since {run}: this tree was judged, so nothing ran and no attempt is counted{remedy}\n{text}"
+            "unchanged since {id}: this tree was judged, so nothing ran and no attempt is counted{remedy}\n{text}"
         );
         let text = match (is_error, verification.verdict.reason_word()) {
             (true, Some(word)) => format!("{word}: {text}"),
             _ => text,
         };
-        self.verified_tree = fingerprint;
+        self.verified_tree = self.fingerprint();
         self.last = Some(verification);
         self.phase = self.phase_of_tree();
-        Ok(Some(Answer { text, is_error }))
+        Some(Answer { text, is_error })
     }
 
     /// Reads what a run printed: the failures of the step that failed, or the counts of the steps that passed.
@@ -208,14 +220,21 @@ impl Session<'_> {
         }
         match outcome {
             DoneOutcome::Impossible => Err(finish::impossible(&account).into()),
-            DoneOutcome::NothingToDo if needs_green && !green => self.prove(account).await,
+            // `verify` has answered in this turn already.
+            _ if needs_green && !green && self.this_turn.verified => {
+                let message = "only a green run of the tree as it is now ends a task";
+                Ok(Answer::refusal("not_verified", message).into())
+            }
+            DoneOutcome::NothingToDo | DoneOutcome::Changed if needs_green && !green => {
+                self.prove(account).await
+            }
             DoneOutcome::NothingToDo | DoneOutcome::Changed => {
                 Ok(ToolOutput::End(AfterConversation::Done(Some(account))))
             }
         }
     }
 
-    /// Verifies a tree that, by the model's account, needs no change. A green run ends the task.
+    /// Verifies the tree that, by the model's account, ends the task. A green run ends it.
     async fn prove(&mut self, account: Account) -> OrEnd<ToolOutput> {
         let answer = match self.verify().await? {
             ToolOutput::End(next) => return Ok(ToolOutput::End(next)),
@@ -224,7 +243,8 @@ impl Session<'_> {
         if self.tree_is_green().await? {
             return Ok(ToolOutput::End(AfterConversation::Done(Some(account))));
         }
-        let text = format!("{}\nnothing_to_do needs a green run of this tree.", answer.text);
+        let text =
+            format!("{}\ndone needs a green run of this tree, so the task goes on.", answer.text);
         Ok(Answer { text, is_error: true }.into())
     }
 
@@ -254,7 +274,8 @@ impl Session<'_> {
         if let Some(refusal) = self.ignored_changes() {
             return Ok(refusal.into());
         }
-        if let Some(answer) = self.judged_before().await? {
+        let earlier = self.runs_of_this_tree().await?;
+        if let Some(answer) = self.judged_before(&earlier) {
             return Ok(answer.into());
         }
         if let Some(refusal) = self.pending_review() {
@@ -274,13 +295,25 @@ impl Session<'_> {
         let next = self.debug_loop.judge(verification.verdict.status());
         let (run, passed) = self.read_run(number, &verification).await;
         let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&run));
-        let text = match verification.failed() {
+        let mut text = match verification.failed() {
             true => {
                 let before = self.plans.runs().last();
                 failed_answer(&run, before, as_before, &verification.warnings)
             }
             false => passed_answer(&run, &passed, self.is_unchanged(), &verification.warnings),
         };
+        match earlier.iter().map(|at| &self.results[*at].run).rfind(|one| differ(one, &run)) {
+            Some(other) => {
+                let note = not_deterministic(other);
+                self.editor.events.warn(&note);
+                text.push_str(&format!("\n{note}"));
+            }
+            None if earlier.is_empty() && may_pass(&run) => {
+                text.push_str(&format!("\n{MAY_PASS}"));
+            }
+            None => {}
+        }
+        self.asked_again = None;
         let answer = Answer { text, is_error: verification.failed() };
         if verification.failed() {
             self.milestone(Milestone::VerificationFailed);
@@ -290,12 +323,13 @@ impl Session<'_> {
         if verification.passed() {
             self.at_last_green = self.at_last_run.clone();
         }
-        self.plans.add_run(run);
+        self.plans.add_run(run.clone());
         let infra = verification.verdict.infra().cloned();
         self.results.push(JudgedTree {
             verification: verification.clone(),
             answer: answer.clone(),
             changes: self.verified_tree.clone(),
+            run,
         });
         self.last = Some(verification);
         match next {
@@ -424,6 +458,24 @@ fn changed_lines(was: &str, now: &str) -> (usize, usize) {
 /// Bytes of the end of a log that Scout B parses. Its component reads no more than twice that.
 const END_OF_LOG: usize = 128 * 1024;
 
+/// The end of a log as a Scout gets it, below the lines of the first failure where the end does not reach back to it: the first
+/// failure is most often the cause of the others.
+fn for_a_scout(log: &Log, failures: &Failures) -> String {
+    let end = log.end(END_OF_LOG);
+    let begins = log.len().saturating_sub(end.lines().count());
+    let first = failures.failures.iter().map(|failure| failure.lines).min();
+    let Some((from, to)) = first.filter(|_| log.len() > 0) else { return end.to_owned() };
+    let above = (0..begins).filter(|at| (from..=to).contains(&log.number(*at)));
+    let above: Vec<&str> = above.take(FIRST_FAILURE).map(|at| log.line(at)).collect();
+    match above.is_empty() {
+        true => end.to_owned(),
+        false => format!("{}\n…\n{end}", above.join("\n")),
+    }
+}
+
+/// Lines of the first failure that a Scout gets above the end of a long log.
+const FIRST_FAILURE: usize = 100;
+
 /// Reads the logs of one run.
 struct LogOf {
     workplace: Arc<dyn Workplace>,
@@ -469,7 +521,7 @@ impl LogOf {
                 let log = self.step.as_deref().and_then(log).unwrap_or_else(tail);
                 let files = Files::of(self.workplace.paths());
                 read.failures = Failures::of(&log, &|path| files.named(path));
-                read.end = log.end(END_OF_LOG).to_owned();
+                read.end = for_a_scout(&log, &read.failures);
             }
             Verdict::Fail(reason) => {
                 let step = verification.failing_step();
@@ -556,6 +608,61 @@ pub(super) struct JudgedTree {
     answer: Answer,
     /// The fingerprint of the task's changes before the run.
     changes: String,
+    run: VerifiedRun,
+}
+
+/// The decision about another run of a tree that runs have judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Again {
+    No,
+    /// The model holds a test for flaky if it asks a second time.
+    WhenAskedAgain,
+    Run,
+}
+
+impl Again {
+    /// Decides by the last of the `runs` that judged the tree. `asked`: the model has asked for another run of it before. A
+    /// second run tells whether a failure comes and goes; a third would tell nothing more.
+    fn of(last: &VerifiedRun, runs: usize, asked: bool) -> Self {
+        match last.status {
+            Status::Fail if runs > 1 => Self::No,
+            Status::Fail if asked || may_pass(last) => Self::Run,
+            Status::Fail => Self::WhenAskedAgain,
+            Status::Pass | Status::InfraError => Self::No,
+        }
+    }
+}
+
+/// The sentence behind a failure that may be gone in another run of the same tree.
+const MAY_PASS: &str = "if time or the environment caused this, call verify again: this tree may run once more, as an attempt";
+
+/// Returns whether a run failed for a reason that is not in the tree alone: time, tools, permissions or the network.
+fn may_pass(run: &VerifiedRun) -> bool {
+    run.status == Status::Fail && requery(std::iter::once(run)).contains(&"scout-b")
+}
+
+/// Returns whether two runs of one tree ended differently.
+fn differ(one: &VerifiedRun, other: &VerifiedRun) -> bool {
+    one.status != other.status
+        || one.failing_step != other.failing_step
+        || identities(one) != identities(other)
+}
+
+/// The sentence for a tree that gave two results.
+fn not_deterministic(other: &VerifiedRun) -> String {
+    let id = other.run_id.as_deref().unwrap_or("an earlier run");
+    let first = other.first_failing_line();
+    let first = if first.is_empty() { String::new() } else { format!(", {first}") };
+    format!(
+        "this tree ended otherwise in {id} ({}{first}): a test or a step is not deterministic, so neither result proves \
+         anything about your change; find what it depends on (time, order, randomness, network), or name it in done",
+        other.status.as_str()
+    )
+}
+
+/// The failures of a run without their durations, which differ from run to run.
+fn identities(run: &VerifiedRun) -> BTreeSet<String> {
+    run.failures.failures.iter().map(|one| untimed(&one.identity()).into_owned()).collect()
 }
 
 /// The answer of `verify` for a run that passed.
@@ -733,9 +840,6 @@ fn since(run: &VerifiedRun, before: &VerifiedRun) -> String {
         let step = before.failing_step.as_deref().unwrap_or("-");
         return format!("{head}: that run failed in step {step}");
     }
-    let identities = |run: &VerifiedRun| -> BTreeSet<String> {
-        run.failures.failures.iter().map(|one| untimed(&one.identity()).into_owned()).collect()
-    };
     let (was, now) = (identities(before), identities(run));
     let list = |all: Vec<&String>, word: &str| {
         let names: Vec<_> = all.iter().map(|name| name.as_str()).collect();
@@ -836,9 +940,6 @@ impl Baseline {
 
     /// Returns whether a run failed as the baseline did: in the same step, with no other failures.
     fn knows(&self, run: &VerifiedRun) -> bool {
-        let identities = |run: &VerifiedRun| -> BTreeSet<String> {
-            run.failures.failures.iter().map(|one| untimed(&one.identity()).into_owned()).collect()
-        };
         let (known, now) = (identities(&self.0), identities(run));
         self.0.status == Status::Fail
             && self.0.failing_step == run.failing_step
@@ -850,8 +951,8 @@ impl Baseline {
     /// The remark for the model beside a failure.
     pub(super) fn comparison(&self, run: &VerifiedRun) -> Option<&'static str> {
         Some(match self.knows(run) {
-            true => "it failed so before your first edit",
-            false => "before your first edit it did not fail so",
+            true => "every one of these failures was there before your first edit",
+            false => "the run before your first edit did not fail in this way",
         })
     }
 
@@ -1032,9 +1133,8 @@ mod tests {
         #[test]
         fn a_short_log_is_shown_without_its_noise() {
             let log = "make: entering\nok 1 - adds\nFAIL: add 2 3: expected 5, got -1\n";
-            let text =
-                failed_answer(&run(1, log), None, Some("it failed so before your first edit"), &[]);
-            assert!(text.contains("\nit failed so before your first edit\n"), "{text}");
+            let text = failed_answer(&run(1, log), None, Some("as before"), &[]);
+            assert!(text.contains("\nas before\n"), "{text}");
             assert!(
                 text.ends_with("\n| make: entering\n| FAIL: add 2 3: expected 5, got -1"),
                 "{text}"

@@ -19,9 +19,9 @@ const MOST: usize = 500;
 pub struct Difference {
     /// Names of fields with dots between them; an entry of a list in brackets, by its own name where it has one.
     pub field: String,
-    /// Null where the report of the component in use has nothing there.
+    /// The value in the report of the component in use; null where that report has none.
     pub installed: Value,
-    /// The same of the other one's.
+    /// The value in the report of the component in FILE; null where that report has none.
     pub with: Value,
 }
 

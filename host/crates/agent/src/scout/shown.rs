@@ -75,7 +75,14 @@ fn report_a(report: &ReportA, lines_of: &dyn Fn(&str) -> Option<usize>) -> Strin
         }),
     );
     lines.say("entry points", &report.repo_map.entry_points.join(", "));
-    lines.list("risk zones", report.risk_zones.iter().map(zone));
+    // A zone that is a whole file of the list above, without anything that must hold in it, adds nothing to its line there.
+    let says = |zone: &&RiskZone| {
+        let is_listed = files.iter().any(|file| file.path == zone.file);
+        let is_whole = zone.start_line <= 1
+            && lines_of(&zone.file).is_some_and(|count| zone.end_line as usize >= count);
+        !(is_listed && is_whole && zone.invariants.is_empty() && zone.dependencies.is_empty())
+    };
+    lines.list("risk zones", report.risk_zones.iter().filter(says).map(zone));
     let boundaries = &report.change_boundaries;
     lines.list("parts that can be changed on their own", boundaries.safe_slices.iter().map(slice));
     lines.list("order of changes", boundaries.ordering_constraints.iter().cloned());
@@ -250,6 +257,28 @@ mod tests {
              | - blocking: no gcc; fix: another image\n\
              </report>"
         );
+    }
+
+    // SCOUT-12
+    #[test]
+    fn a_risk_zone_that_is_a_whole_listed_file_is_left_out() {
+        let shown = |zone: Value, count: usize| {
+            let mut report = a();
+            report["risk_zones"][0]
+                .as_object_mut()
+                .unwrap()
+                .extend(zone.as_object().unwrap().clone());
+            report_text(&report, count)
+        };
+        let whole = json!({"invariants": []});
+        assert!(!shown(whole.clone(), 2).contains("risk zones"));
+        assert!(shown(whole, 3).contains("a.rs lines 1-2"), "a part of the file");
+        assert!(shown(json!({}), 2).contains("must hold: sums"));
+        assert!(shown(json!({"invariants": [], "file": "b.rs"}), 2).contains("b.rs lines 1-2"));
+    }
+
+    fn report_text(report: &Value, count: usize) -> String {
+        super::report("scout-a", &report.to_string(), &|_| Some(count))
     }
 
     // SCOUT-3

@@ -188,6 +188,20 @@ impl Grant {
         }
     }
 
+    /// Sets the wall time of a Scout's call to that of as many requests as it may make, each of `request`, and as long for
+    /// its own computing.
+    #[must_use]
+    pub fn for_requests_of(self, request: std::time::Duration) -> Self {
+        let requests = self.llm.as_ref().map_or(0, |llm| llm.calls);
+        self.within(request.saturating_mul(requests.saturating_add(1)))
+    }
+
+    /// Returns the time of one query of a Scout, its requests to the model included, where each request and the Scout's own
+    /// computing have `wall`. It is never longer than the wall time that is granted.
+    pub fn query_time(&self, wall: std::time::Duration) -> std::time::Duration {
+        self.clone().for_requests_of(wall).limits.wall.min(self.limits.wall)
+    }
+
     /// Sets the wall time of one call.
     #[must_use]
     pub fn within(mut self, wall: std::time::Duration) -> Self {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -113,7 +114,8 @@ pub(super) struct Story {
 }
 
 impl Story {
-    /// `answer.txt` holds `none`; a run is green when one of its lines is `right`.
+    /// `answer.txt` holds `none`; a run is green when one of its lines is `right`, or when one is `sometimes` and a run of
+    /// this text was red before. A line `slow` lets the step run out of time.
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("repo");
@@ -200,9 +202,11 @@ impl Story {
             root: root.clone(),
         });
         let verifier = Arc::new(FakeVerifier { root: root.clone(), logs: Mutex::default() });
+        let busy = Arc::<Busy>::default();
         let scouts: Vec<_> = [("scout-a", report_a()), ("scout-b", self.report_b.clone())]
             .map(|(name, report)| {
-                Arc::new(FakeScout { name, report: report.to_string(), asked: Mutex::default() })
+                let (report, asked, busy) = (report.to_string(), Mutex::default(), busy.clone());
+                Arc::new(FakeScout { name, report, asked, busy })
             })
             .into();
         let writer = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
@@ -251,7 +255,8 @@ impl Story {
         let runs = verifier.logs.lock().unwrap().len();
         let questions = scouts.iter().flat_map(|scout| scout.asked.lock().unwrap().clone());
         let questions = questions.collect();
-        Ending { dir: self.dir, finished, conversations: log, runs, questions }
+        let asked_at_once = busy.most.load(Ordering::SeqCst);
+        Ending { dir: self.dir, finished, conversations: log, runs, questions, asked_at_once }
     }
 }
 
@@ -283,6 +288,8 @@ pub(super) struct Ending {
     pub(super) conversations: Vec<Vec<Message>>,
     pub(super) runs: usize,
     pub(super) questions: Vec<Question>,
+    /// The most questions that Scouts had at one time.
+    pub(super) asked_at_once: usize,
 }
 
 #[derive(Debug, Clone)]
@@ -427,10 +434,15 @@ impl Verifier for FakeVerifier {
         _cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Option<Verification>> {
         let log = fs::read_to_string(self.root.join("answer.txt")).unwrap_or_default();
-        let green = log.lines().any(|line| line == "right");
-        let verdict = if green { Verdict::Pass } else { Verdict::Fail(FailReason::StepFailed) };
-        let mut verification = verification(verdict, &["test"], &log);
         let mut logs = self.logs.lock().unwrap();
+        let has = |word: &str| log.lines().any(|line| line == word);
+        let again = logs.iter().any(|(_, earlier)| *earlier == log);
+        let verdict = match () {
+            () if has("right") || (has("sometimes") && again) => Verdict::Pass,
+            () if has("slow") => Verdict::Fail(FailReason::Timeout),
+            () => Verdict::Fail(FailReason::StepFailed),
+        };
+        let mut verification = verification(verdict, &["test"], &log);
         let id = run_id(logs.len() + 1);
         logs.push((id.clone(), log));
         verification.run_id = Some(RunId::parse(&id).unwrap());
@@ -480,6 +492,14 @@ struct FakeScout {
     name: &'static str,
     report: String,
     asked: Mutex<Vec<Question>>,
+    busy: Arc<Busy>,
+}
+
+/// Questions that are under way, and the most that were at one time.
+#[derive(Default)]
+struct Busy {
+    now: AtomicUsize,
+    most: AtomicUsize,
 }
 
 impl Scout for FakeScout {
@@ -497,8 +517,15 @@ impl Scout for FakeScout {
         _attempt: u32,
         _cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Result<String, QueryFailure>> {
-        self.asked.lock().unwrap().push(question.clone());
-        std::future::ready(Ok(self.report.clone())).boxed()
+        async {
+            self.asked.lock().unwrap().push(question.clone());
+            let now = self.busy.now.fetch_add(1, Ordering::SeqCst) + 1;
+            self.busy.most.fetch_max(now, Ordering::SeqCst);
+            tokio::task::yield_now().await;
+            self.busy.now.fetch_sub(1, Ordering::SeqCst);
+            Ok(self.report.clone())
+        }
+        .boxed()
     }
 }
 
