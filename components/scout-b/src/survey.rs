@@ -4,7 +4,7 @@ use crate::ci::{self, Ci};
 use crate::conflicts;
 use crate::documents;
 use crate::draft::{Draft, Offer, Rank};
-use crate::ecosystem::python;
+use crate::ecosystem::{node, python};
 use crate::facts::{self, FactsB, Kind, Location, System};
 use crate::images::{self, Docker};
 use crate::own_pipeline::{self, OwnPipeline};
@@ -122,9 +122,46 @@ impl Survey {
                 draft.prerequisites.extend(self.docker.prerequisites.iter().cloned());
             }
         }
+        self.test_members(tree);
         for draft in &mut self.drafts {
             build_as_tested(draft);
             uses_make(draft);
+        }
+    }
+
+    /// Offers the command that tests every package of a workspace of Node, where the root has no test of its own and a
+    /// package has one.
+    fn test_members(&mut self, tree: &Tree<'_>) {
+        let tested = |draft: &Draft| draft.offers.iter().any(|offer| offer.kind == Kind::Test);
+        let berry =
+            |draft: &Draft| draft.offers.iter().any(|offer| offer.command.ends_with("--immutable"));
+        let offers = self.drafts.iter().enumerate().filter_map(|(at, draft)| {
+            let source =
+                node::workspace(tree, &draft.root).filter(|_| draft.family == Family::Node)?;
+            let below = |other: &&Draft| {
+                let inside =
+                    draft.root.is_empty() || other.root.starts_with(&format!("{}/", draft.root));
+                other.family == Family::Node && other.root != draft.root && inside
+            };
+            let mut members = self.drafts.iter().filter(below).peekable();
+            // The first version of yarn fails at a package without the script.
+            let all = draft.package_manager == "yarn" && !berry(draft);
+            let any = match all {
+                true => members.peek().is_some() && members.all(tested),
+                false => members.any(tested),
+            };
+            (any && !tested(draft)).then_some((at, source))
+        });
+        for (at, source) in offers.collect::<Vec<_>>() {
+            let Some(draft) = self.drafts.get_mut(at) else { continue };
+            let command = match draft.package_manager.as_str() {
+                "npm" => "npm run test --workspaces --if-present",
+                "pnpm" => "pnpm -r run test",
+                "yarn" if berry(draft) => "yarn workspaces foreach --all --topological run test",
+                "yarn" => "yarn workspaces run test",
+                _ => continue,
+            };
+            draft.offer(Kind::Test, Rank::Custom, command, source);
         }
     }
 

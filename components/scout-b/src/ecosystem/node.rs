@@ -42,6 +42,17 @@ pub(crate) fn not_a_test(manifest: &Node, script: &str) -> Option<NotATest> {
     commands::not_a_test(&text(script)?, &text)
 }
 
+/// Returns where a directory declares the packages of a workspace.
+pub(crate) fn workspace(tree: &Tree<'_>, root: &str) -> Option<Location> {
+    let pnpm = join(root, "pnpm-workspace.yaml");
+    if tree.has(&pnpm) {
+        return Some(location(&pnpm, 1));
+    }
+    let path = join(root, "package.json");
+    let manifest = tree.has(&path).then(|| tree.manifest(&path)).flatten()?;
+    Some(location(&path, manifest.line_of(&["workspaces"])?))
+}
+
 /// Returns the harm that a script of the manifest does, itself or by scripts that it calls.
 pub(crate) fn harm(manifest: &Node, script: &str) -> Option<Instead> {
     let text = |name: &str| Some(manifest.text_at(&["scripts", name])?.0.to_owned());

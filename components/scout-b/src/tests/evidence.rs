@@ -229,6 +229,25 @@ fn where_the_whole_test_needs_a_browser_the_narrower_script_is_named_with_a_rema
     assert_eq!(plain["projects"][0]["commands"]["test"].get("remark"), None);
 }
 
+// SCOUT-B-28
+#[test]
+fn a_workspace_without_a_test_of_its_own_tests_its_packages() {
+    let member = r#"{"scripts": {"test": "vitest run"}}"#;
+    let of = |root: &str, more: (&str, &str)| {
+        let files = [("package.json", root), more, ("packages/a/package.json", member)];
+        command(&facts_of(&files), "test")
+    };
+    let npm = "{\n\"workspaces\": [\"packages/*\"]}";
+    let lock = ("package-lock.json", "{}");
+    assert_eq!(of(npm, lock), "npm run test --workspaces --if-present @ package.json:2");
+    let yaml = ("pnpm-workspace.yaml", "packages: ['packages/*']\n");
+    let pnpm = r#"{"packageManager": "pnpm@9.0.0"}"#;
+    assert_eq!(of(pnpm, yaml), "pnpm -r run test @ pnpm-workspace.yaml:1");
+    let own = r#"{"workspaces": ["packages/*"], "scripts": {"test": "turbo run test"}}"#;
+    assert_eq!(of(own, lock), "npm test @ package.json:1");
+    assert_eq!(of("{}", lock), "none", "packages without a workspace are projects of their own");
+}
+
 // SCOUT-B-4
 #[test]
 fn a_script_that_does_not_exist_is_not_offered() {

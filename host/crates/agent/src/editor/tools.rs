@@ -186,8 +186,8 @@ fn host_tools(scouts: &ScoutNames<'_>) -> Vec<Arc<dyn Tool>> {
         Arc::new(HostTool {
             spec: spec(
                 "verify",
-                "Run the steps on the current tree. If changes were too long to be shown with their edits, the first \
-                 call shows the rest and runs nothing.",
+                "Run the steps on the tree. If changes were too long to be shown with their edits, the first call shows \
+                 the rest and runs nothing.",
                 object(&[], json!({})),
             ),
             adds_material: false,
@@ -317,38 +317,23 @@ fn plan_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
             ((*name).to_owned(), described(&about))
         })
         .collect();
-    let decision = object(
-        &["about", "scout_a", "scout_b", "chosen", "reason"],
-        json!({
-            "about": described("the matter, as it was shown"),
-            "scout_a": described("what Scout A states"),
-            "scout_b": described("what Scout B states"),
-            "chosen": described("your decision"),
-            "reason": described("the fact that decides"),
-        }),
-    );
-    let dropped = object(
-        &["criterion", "reason"],
-        json!({
-            "criterion": described("its words"),
-            "reason": described("the fact that makes it wrong or needless"),
-        }),
-    );
     let mut questions = object(&[], questions.into());
-    questions["description"] = "Questions for Scouts. Each costs a conversation.".into();
+    questions["description"] = "Each costs a conversation.".into();
     let description = format!(
-        "State the goal and how you reach it, before the first edit. A later plan adds to the earlier ones.{others}"
+        "State goal and way, before the first edit. A later plan adds to the earlier ones.{others}"
     );
+    // The fields of nested items are named in one sentence; the parser names a missing one.
+    let items = |description: &str| json!({"type": "array", "items": {"type": "object"}, "description": description});
     let properties = json!({
-        "criteria": texts("What must hold at the end, one sentence each that can be checked."),
-        "acceptance": texts("The tests and steps that show it."),
-        "non_goals": texts("What stays as it is, beside the user's non-goals."),
-        "strategy": described("The cause or the design, the files, the tests. The same words keep the strategy."),
-        "learned": described("What failed attempts have shown, and what was wrong with the last strategy."),
-        "assumptions": texts("What you take for granted; the user is shown it."),
-        "drop": {"type": "array", "items": dropped, "description": "Items of your earlier plans that no longer hold; the user is shown them."},
+        "criteria": texts("What must hold at the end, each to be checked."),
+        "acceptance": texts("Tests and steps that show it."),
+        "non_goals": texts("What stays as it is."),
+        "strategy": described("Cause or design, files, tests. The same words keep it."),
+        "learned": described("What failed attempts have shown."),
+        "assumptions": texts("What you take for granted; the user reads it."),
+        "drop": items("Items of earlier plans that no longer hold: {criterion, reason}."),
         "questions": questions,
-        "decisions": {"type": "array", "items": decision, "description": "What you decide where the Scouts disagree."},
+        "decisions": items("Where Scouts disagree: {about, scout_a, scout_b, chosen, reason}."),
     });
     spec("plan", &description, object(&["criteria", "acceptance", "strategy"], properties))
 }
@@ -365,9 +350,9 @@ fn ask_scout_spec(scouts: &ScoutNames<'_>, others: &str) -> ToolSpec {
     let names: Vec<_> = scouts.iter().map(|(name, _)| name).collect();
     let scout = json!({
         "type": "string", "enum": names,
-        "description": "scout-a: the code; scout-b: build, tests, failures",
+        "description": "a: the code; b: build, tests, failures",
     });
-    let question = described("One question; the log of a failed run goes along.");
+    let question = described("A failed run's log goes along.");
     spec(
         "ask_scout",
         &format!("Ask a read-only helper where you would otherwise read a lot.{others}"),
@@ -395,11 +380,10 @@ pub struct ReadLog {
 }
 
 fn read_log_spec() -> ToolSpec {
-    let number =
-        |description: &str| json!({"type": "integer", "minimum": 1, "description": description});
+    let number = |description: &str| json!({"type": "integer", "description": description});
     spec(
         "read_log",
-        "Show lines of the log of a run: the last, those from `start` on, or those that match `pattern`.",
+        "Show lines of a run's log: the last, those from `start`, or those that match.",
         object(
             &["run_id"],
             json!({
@@ -407,7 +391,7 @@ fn read_log_spec() -> ToolSpec {
                 "step": described("one step; none: all steps"),
                 "pattern": described("regular expression"),
                 "start": number("first line"),
-                "lines": number("at most so many, 150 if not given, up to 1000"),
+                "lines": number("150 if not given, up to 1000"),
             }),
         ),
     )
@@ -463,18 +447,18 @@ pub(super) enum DoneOutcome {
 fn done_spec() -> ToolSpec {
     let outcome = json!({
         "type": "string", "enum": ["changed", "nothing_to_do", "impossible"],
-        "description": "changed, if not given. nothing_to_do: the repository already does it, and no file is changed. \
-            impossible: it cannot be done as asked; needs a read or search first.",
+        "description": "nothing_to_do: it is done already, and no file is changed. impossible: it cannot be done as \
+            asked; look first.",
     });
     let properties = json!({
-        "what": described("What you changed, or found."),
-        "why": described("Why it solves the task; for the other outcomes the facts, with files and lines."),
-        "tests": described("The tests that you added, or why none."),
+        "what": described("What you changed or found."),
+        "why": described("Why that solves the task; else the facts, with files and lines."),
+        "tests": described("Tests that you added, or why none."),
         "outcome": outcome,
     });
     spec(
         "done",
-        "End the task. Runs `verify` first, unless the tree has been judged, and ends the task only if it is green.",
+        "End the task. Runs `verify` first; only a green run ends it.",
         object(&["what", "why"], properties),
     )
 }
@@ -698,7 +682,7 @@ mod tests {
             bytes += name.len() + description.len() + parameters.len();
             assert_described(&name, &serde_json::from_str(&parameters).unwrap());
         }
-        assert!(bytes <= 3_800, "{bytes} bytes of every request");
+        assert!(bytes <= 2_800, "{bytes} bytes of every request");
     }
 
     /// The schema that the model gets and the parser agree.
@@ -715,11 +699,16 @@ mod tests {
         parse::<Plan>(&plan.to_string()).unwrap();
         let mut unknown = plan.clone();
         unknown["more"] = json!(1);
-        assert!(parse::<Plan>(&unknown.to_string()).is_err());
+        let mut short = plan.clone();
+        short["decisions"] = json!([{"about": "a"}]);
+        for wrong in [unknown, short] {
+            assert!(parse::<Plan>(&wrong.to_string()).is_err(), "{wrong}");
+        }
         for (field, value) in [
             ("questions", json!({"scout-a": 1})),
             ("questions", json!(["q"])),
-            ("decisions", json!([{"about": "a"}])),
+            ("decisions", json!(["a"])),
+            ("drop", json!("a")),
         ] {
             let mut wrong = plan.clone();
             wrong[field] = value;
