@@ -36,6 +36,10 @@ const MAP_SYMBOLS: usize = 10;
 const MAP_FILES: [usize; 3] = [100, 30, 20];
 const MAP: usize = 20_000;
 
+/// Milliseconds after the survey in which texts are read. Where the survey took all of its time, the texts of the best files
+/// are read all the same, because the ranking is poor without them.
+const TEXTS: u64 = 1_500;
+
 /// Everything that was computed, before it is cut to the size of the facts or of a prompt.
 pub(crate) struct Known {
     pub(crate) survey: Survey,
@@ -57,7 +61,8 @@ impl Known {
         let (mut texts, mut weights) = (vec![], Weights::default());
         if !terms.is_empty() {
             let fit = rank::by_names(&survey, &terms);
-            let (read, cut) = contents::of(world, &survey, &terms, &fit, reserve);
+            let left = reserve.saturating_sub(TEXTS);
+            let (read, cut) = contents::of(world, &survey, &terms, &fit, left);
             survey.truncated |= cut;
             texts = read;
             weights = Weights::of(&survey, &terms, &texts);
