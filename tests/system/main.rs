@@ -28,6 +28,7 @@ mod foreign;
 mod golden;
 mod guidance;
 mod hostile_model;
+mod init;
 mod json;
 mod lifecycle;
 mod metrics;

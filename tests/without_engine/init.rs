@@ -1,4 +1,4 @@
-//! `act init`: once, new, and never over anything.
+//! `act init`: once, new, and never over anything. `tests/system/init.rs` runs what it wrote.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -11,7 +11,9 @@ fn it_writes_what_fits_the_project_and_says_what_to_check() {
     let act = Act::new().file("Cargo.toml", "[package]\n").file("Cargo.lock", "version = 4\n");
     let told =
         act.act(["init"]).status(0).stdout_has("Check the image version").stdout_has("act doctor");
+    let told = told.stdout_has("Nothing was tried yet: `act init --check`");
     let yaml = told.read("agent.yaml");
+    assert!(yaml.starts_with("# written by act init\n"), "{yaml}");
     assert!(yaml.contains("rust:1") && yaml.contains("\"cargo test"), "{yaml}");
     assert!(told.agent_files().is_empty(), "{told}");
 }
@@ -71,6 +73,27 @@ fn a_directory_without_git_is_told_what_that_means() {
     told.stderr_has("is not in a git repository").stderr_has("`git init`").read("agent.yaml");
     let told = Act::new().file("go.mod", "module x\n").act(["init"]).status(0);
     told.stdout_has("\nThen: act doctor\n").stderr_lacks("git");
+}
+
+/// CLI-58: without an engine nothing is known about the steps, and the new file stays.
+#[test]
+fn a_check_without_an_engine_is_exit_code_4_and_keeps_the_new_file() {
+    let act = Act::new().file("go.mod", "module x\n").without_engine();
+    let told = act.clone().act(["init", "--check"]).status(4).stdout_has("Wrote ");
+    let told = told.stdout_has("docker_unavailable").stdout_has("Not checked: the machine failed");
+    let first = told.read("agent.yaml");
+    let told = act.act(["init", "--check", "--json"]).status(4);
+    let tried = &told.json()["tried"];
+    assert_eq!((&tried["status"], &tried["tests_seen"]), (&"INFRA_ERROR".into(), &false.into()));
+    assert!(tried["run_id"].is_null(), "{told}");
+    assert_eq!(told.read("agent.yaml"), first);
+}
+
+/// CLI-58: a check of a file that cannot be loaded is refused like any other command, and changes nothing.
+#[test]
+fn a_check_of_a_broken_file_is_refused_and_the_file_stays() {
+    let told = Act::new().file("agent.yaml", "mine").act(["init", "--check"]).status(1);
+    assert_eq!(told.read("agent.yaml"), "mine");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn exit(status: Status) -> Exit {
 }
 
 /// Returns the end of the log unless the pipeline passed, warnings, then one line with the verdict.
-fn text(verification: &Verification) -> String {
+pub(super) fn text(verification: &Verification) -> String {
     let Verification { run_id, verdict, tail, warnings, .. } = verification;
     let mut text = String::new();
     let tail = tail.as_deref().unwrap_or_default().trim_end();

@@ -67,6 +67,17 @@ impl Tools {
 
 /// Returns the counts of a tool, or of the tool whose summary is last.
 pub(super) fn of(log: &Log, tool: Option<&str>) -> Counts {
+    let tools = summaries(log);
+    let of_tool = tools.0.iter().filter(|(known, ..)| tool.is_none_or(|tool| tool == *known));
+    of_tool.max_by_key(|(.., at)| *at).map(|(_, counts, _)| *counts).unwrap_or_default()
+}
+
+/// Returns the sum of the counts of all tools.
+pub(super) fn of_all(log: &Log) -> Counts {
+    summaries(log).0.iter().fold(Counts::default(), |sum, (_, counts, _)| sum.plus(*counts))
+}
+
+fn summaries(log: &Log) -> Tools {
     let mut tools = Tools::default();
     let mut ran = None;
     for (at, line) in log.iter() {
@@ -111,8 +122,7 @@ pub(super) fn of(log: &Log, tool: Option<&str>) -> Counts {
             tools.set("rspec", Counts::new(failed, passed, skipped), at);
         }
     }
-    let of_tool = tools.0.iter().filter(|(known, ..)| tool.is_none_or(|tool| tool == *known));
-    of_tool.max_by_key(|(.., at)| *at).map(|(_, counts, _)| *counts).unwrap_or_default()
+    tools
 }
 
 /// Reads `1 failed, 2 passed in 0.03s`, with or without bars around it.

@@ -3,6 +3,7 @@
 //!
 //! - [`LogReader`] and [`Log`]: a log as lines of plain text, in bounded memory.
 //! - [`Failures::of`]: the failures of a log, grouped, for the host's answers to a model.
+//! - [`Ran::of`]: whether the log of a step that passed shows that a test ran.
 //! - [`read`] and [`Reading`]: the same with the lines of the log, for Scout B.
 //!
 //! If a log holds the output of several tools, the one whose summary is last has failed. Tools that only pass on the failure
@@ -23,6 +24,7 @@ mod native;
 mod packages;
 mod places;
 mod python;
+mod ran;
 mod rust;
 #[cfg(test)]
 mod tests;
@@ -34,6 +36,7 @@ pub use counts::Counts;
 use lines::{Sign, is_noise, sign};
 pub use log::{Log, LogReader, plain};
 pub use places::{is_elsewhere, mentions};
+pub use ran::Ran;
 
 /// Maximum size of a test's name or a message in bytes.
 const TEXT: usize = 300;

@@ -176,7 +176,7 @@ const REPORTS: Embedded = embedded!["components/reports/":
     "src/commands/variables.rs", "src/facts_a.rs", "src/facts_b.rs", "src/failures/counts.rs", "src/failures/go.rs",
     "src/failures/javascript.rs", "src/failures/jvm.rs", "src/failures/lines.rs", "src/failures/log.rs",
     "src/failures/mod.rs", "src/failures/native.rs", "src/failures/packages.rs", "src/failures/places.rs",
-    "src/failures/python.rs", "src/failures/rust.rs", "src/failures/tests.rs", "src/lib.rs", "src/report_a.rs", "src/report_b.rs",
+    "src/failures/python.rs", "src/failures/ran.rs", "src/failures/rust.rs", "src/failures/tests.rs", "src/lib.rs", "src/report_a.rs", "src/report_b.rs",
     "src/source.rs", "src/version.rs",
 ];
 
