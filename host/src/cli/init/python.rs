@@ -331,11 +331,9 @@ impl<'a> Manifests<'a> {
             let (_, section) = text.split_once("[options.extras_require]")?;
             let section = section.split("\n[").next().unwrap_or_default();
             let known = section.lines().filter(|line| !line.starts_with([' ', '\t']));
-            let known = known.filter_map(|line| line.split_once('=')).map(|(name, _)| name.trim());
-            known
-                .filter(|name| GROUPS.contains(name))
-                .map(|name| Group::Extra(name.to_owned()))
-                .next()
+            let named = known.filter_map(|line| line.split_once('='));
+            let mut named = named.map(|(name, _)| name.trim());
+            named.find(|name| GROUPS.contains(name)).map(|name| Group::Extra(name.to_owned()))
         };
         found(pytest).or_else(|| found(false)).or_else(setup)
     }
@@ -346,11 +344,11 @@ impl<'a> Manifests<'a> {
         let Some((_, section)) = text.split_once("[testenv]") else { return vec![] };
         let section = section.split("\n[").next().unwrap_or_default();
         let lines = section.lines().skip_while(|line| !line.starts_with("deps"));
-        let mut lines = lines
+        let lines = lines
             .enumerate()
             .take_while(|(at, line)| *at == 0 || line.starts_with([' ', '\t']) || line.is_empty());
         let mut out = Vec::new();
-        for (at, line) in lines.by_ref() {
+        for (at, line) in lines {
             let line =
                 if at == 0 { line.split_once('=').map_or("", |(_, rest)| rest) } else { line };
             let line =

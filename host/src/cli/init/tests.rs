@@ -462,6 +462,11 @@ fn autotools_meson_and_just_are_known() {
     );
     assert_eq!(commands(&gate), ["autoreconf -fi && sh ./configure", "make -j 4", "make check"]);
     assert_eq!((gate.image.as_str(), gate.steps[2].why.as_str()), ("gcc:14", "Makefile.am:2"));
+    // The command that the repository names runs after configuring.
+    let made = facts("none", "custom", &[("test", "make check VERBOSE=yes")]);
+    let gate = choose(&made, &[("configure.ac", "AC_INIT\n"), ("Makefile.am", "TESTS = t\n")]);
+    let expected = ["autoreconf -fi && sh ./configure", "make -j 4", "make check VERBOSE=yes"];
+    assert_eq!(commands(&gate), expected);
     let gate = choose(
         &none,
         &[("meson.build", "project('a', 'c')\n"), ("tests/meson.build", "test('a', exe)\n")],
