@@ -150,13 +150,13 @@ async fn file_tools_create_move_delete_list_and_search() {
     let found = hands.call("search", json!({"pattern": "tot.l", "glob": "*.py"})).await;
     assert_eq!(
         found,
-        "src/price.py\n1| def total(items):\ntests/test_price.py\n1| from price import total"
+        "src/price.py · version 1\n1| def total(items):\nin 1-2 total\ntests/test_price.py · version 1\n1| from price import total"
     );
     let literal =
         json!({"pattern": "RETURN SUM(", "literal": true, "ignore_case": true, "context": 1});
     assert_eq!(
         hands.call("search", literal).await,
-        "src/price.py · version 1\n1- def total(items):\n2|     return sum(items)"
+        "src/price.py · version 1\n1- def total(items):\n2|     return sum(items)\nin 1-2 total"
     );
 }
 

@@ -74,6 +74,9 @@ fn a_baseline_is_no_attempt_and_stands_in_the_summary() {
     let requests = told.requests_of("editor");
     assert!(requests[0].body.to_string().contains("Before any edit the pipeline failed"));
     assert!(requests.iter().any(|request| {
-        request.body.to_string().contains("every one of these failures was there before your first edit")
+        request
+            .body
+            .to_string()
+            .contains("every one of these failures was there before your first edit")
     }));
 }
