@@ -2,9 +2,9 @@
 
 use crate::tool::{Change, EditError, EditableRepository, Operation, Reason};
 use crate::world::{
-    Advice, Answer, Call, Change, Changes, Chunk, Conversation, Entries, Entry, Hit, Hits, Kind,
-    Model, Outline, Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary,
-    Symbol, Tool, Turn, Usage, Version, World,
+    Advice, Answer, Call, Changes, Chunk, Conversation, Entries, Entry, Hit, Hits, Kind, Model,
+    Outline, Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary, Symbol, Tool,
+    Turn, Usage, Version, World,
 };
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
@@ -82,7 +82,7 @@ impl Files {
                     changes.paths.push((*file).to_owned());
                 }
             }
-            changes.items.push(Change { age: age as u32, files: numbers });
+            changes.items.push(crate::world::Change { age: age as u32, files: numbers });
         }
         changes.commits = commits.len() as u32;
         self.changes = Some(changes);

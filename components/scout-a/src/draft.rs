@@ -10,16 +10,21 @@ use act_kit::world::World;
 use serde_json::Value;
 
 /// Maximum numbers of relevant files, of risk zones, of dependencies of one file, and of tests.
-const FILES: usize = 10;
+const FILES: [usize; 3] = [12, 2, 1];
 const ZONES: usize = 5;
 const DEPENDENCIES: usize = 12;
 const TESTS: usize = 5;
+const TESTS_OF_ONE: usize = 2;
 
 /// Returns the report that answers a question without a model: about the best files of the map, with the lines in them
-/// that the question names.
-pub(crate) fn of_facts(world: World<'_>, known: &Known, question: &str) -> ReportA {
-    let excerpts = excerpts::of(world, known, question);
-    ReportA { excerpts, ..draft(world, known, &[]) }
+/// that match.
+pub(crate) fn of_facts(world: World<'_>, known: &Known) -> ReportA {
+    let mut report = ReportA { excerpts: excerpts::of(world, known), ..draft(world, known, &[]) };
+    // The files name their tests.
+    if report.repo_map.relevant_files.iter().any(|file| file.purpose.contains("tests: ")) {
+        report.verification_tips.clear();
+    }
+    report
 }
 
 /// Returns a report about `chosen`, the files that the model found relevant. Without any it is about the best files of
@@ -54,7 +59,7 @@ pub(crate) fn draft(world: World<'_>, known: &Known, chosen: &[RelevantFile]) ->
 }
 
 fn mapped(world: World<'_>, known: &Known) -> Vec<RelevantFile> {
-    let map = known.map(world, 8_000, FILES);
+    let map = known.map(world, &known.best(FILES), 8_000, 8_000);
     let file = |Mapped { path, symbols, .. }: Mapped| RelevantFile {
         relevance: relevance(known, &path),
         purpose: purpose(known, &path, &symbols),
@@ -66,14 +71,18 @@ fn mapped(world: World<'_>, known: &Known) -> Vec<RelevantFile> {
 /// Maximum number of names in the purpose of a file.
 const NAMES: usize = 6;
 
-/// Describes a file by its importers, whether it is tested, and the names that it defines. The host adds the lines.
+/// Describes a file by its importers, its tests, and the names that it defines. The host adds the lines.
 fn purpose(known: &Known, path: &str, symbols: &[String]) -> String {
     let names = symbols[..symbols.len().min(NAMES)].join(", ");
     let defines = if names.is_empty() { names } else { format!("defines {names}") };
-    let figures = known.figures(path);
-    let figures =
-        figures.split_once(" lines, ").map_or("", |(_, figures)| figures.trim_end_matches(')'));
-    [figures, &defines].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    let tests = known.tests_of(path, TESTS_OF_ONE).join(", ");
+    let tests = if tests.is_empty() { tests } else { format!("tests: {tests}") };
+    let importers = match known.importers(path) {
+        0 => String::new(),
+        count => format!("{count} importers"),
+    };
+    let parts = [importers, tests, defines];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// Returns how relevant a file is for the question by its rank; `None` for a path that was not ranked.

@@ -3,7 +3,8 @@
 //!
 //! - `survey` lists and outlines all files once. `resolve` finds the file that an import means, `re_exports` follows names
 //!   through files that only re-export them, `same_package` finds dependencies that need no import.
-//! - `terms` and `rank` find the files that a question is about.
+//! - `terms` and `words` take a question apart, `contents` counts what it names in the text of the files, and `rank` ranks
+//!   the files by that.
 //! - `facts` is what follows without a model, as `act scout a --facts` prints it.
 //! - `draft` is a report that is made of facts alone, and `excerpts` are the lines that a question is about.
 //! - With a model: `opening` is the first message, `grounding` and `report` check what the model reports and complete it
@@ -11,6 +12,7 @@
 //!
 //! The rules are SCOUT-A-1 and following in `specs/scout-a.md`.
 
+mod contents;
 mod draft;
 mod excerpts;
 mod facts;
@@ -23,6 +25,7 @@ mod resolve;
 mod same_package;
 mod survey;
 mod terms;
+mod words;
 
 use act_kit::grounding::Ground;
 use act_kit::inquiry::{Brief, inquire, parse};
@@ -50,7 +53,7 @@ pub fn ask(world: World<'_>, question: &Question) -> Result<String, Failure> {
     if question.facts_only {
         let known = Known::of(world, inventory, &question.text, time / 3);
         return match question.wants_report_of_facts() {
-            true => to_json(&draft::of_facts(world, &known, &question.text)),
+            true => to_json(&draft::of_facts(world, &known)),
             false => to_json(&known.facts(world, &question.text)),
         };
     }

@@ -12,7 +12,7 @@ use std::collections::HashSet;
 /// Maximum sizes of the parts in bytes.
 const QUESTION: usize = 4_000;
 const MAP: usize = 1_400;
-const MAP_FILES: usize = 24;
+const MAP_FILES: [usize; 3] = [20, 2, 2];
 const OTHERS: usize = 500;
 const CONVENTIONS: usize = 350;
 const LINES: usize = 4_000;
@@ -35,7 +35,7 @@ pub(crate) fn opening(world: World<'_>, known: &Known, question: &Question) -> S
     }
     text.push_str(&map(world, known));
     text.push_str(&conventions(&known.conventions(world)));
-    text.push_str(&lines(world, known, &question.text));
+    text.push_str(&lines(world, known));
     text
 }
 
@@ -47,7 +47,7 @@ fn map(world: World<'_>, known: &Known) -> String {
     let more = if survey.truncated { "more than " } else { "" };
     let mut text =
         format!("<repository>\n| {more}{} files; {}\n", survey.units.len(), languages.join(", "));
-    let mapped = known.map(world, MAP, MAP_FILES);
+    let mapped = known.map(world, &known.best(MAP_FILES), MAP, MAP);
     let mut shown = HashSet::new();
     for entry in &mapped {
         let line = format!(
@@ -93,9 +93,9 @@ fn conventions(found: &[Convention]) -> String {
 }
 
 /// Shows the lines that the question is about (see [`excerpts`]), each range between tags.
-fn lines(world: World<'_>, known: &Known, question: &str) -> String {
+fn lines(world: World<'_>, known: &Known) -> String {
     let mut text = String::new();
-    for Excerpt { file, start_line, end_line } in excerpts::of(world, known, question) {
+    for Excerpt { file, start_line, end_line } in excerpts::of(world, known) {
         let Some(Ok(bytes)) = world.repository.read(&[&file], FILE).pop() else { continue };
         let whole = String::from_utf8_lossy(&bytes);
         let shown = numbered(&whole, start_line as usize, end_line as usize, LINES);

@@ -2,14 +2,16 @@
 //! a name from one of them depends on the file that defines the name.
 
 use crate::survey::Edge;
-use act_kit::inventory::{Inventory, name};
+use act_kit::inventory::{Inventory, is_test, name};
 use act_kit::world::Import;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Maximum number of names that are followed. Beyond it, the re-exporting file counts as the dependency.
 const MOST: usize = 500_000;
 /// Maximum number of re-exports in a row that are followed.
 const HOPS: usize = 4;
+/// Maximum number of imports of whole files by tests.
+const WHOLE: usize = 2_000;
 
 #[derive(Default)]
 pub(crate) struct ReExports {
@@ -17,6 +19,8 @@ pub(crate) struct ReExports {
     from: HashMap<(u32, String), u32>,
     /// Imports from re-exporting files: importer, re-exporting file, name.
     taken: Vec<(u32, u32, String)>,
+    /// Imports of a whole re-exporting file by tests: importer, re-exporting file, the name that the test has for it.
+    whole: Vec<(u32, u32, String)>,
 }
 
 impl ReExports {
@@ -41,8 +45,36 @@ impl ReExports {
         if room && re_exports_names(path(to)) && !names.is_empty() {
             self.taken.extend(names.into_iter().map(|name| (at, to, name)));
         } else {
+            if self.whole.len() < WHOLE && re_exports_names(path(to)) && is_test(path(at)) {
+                let last = import.target.rsplit(['.', '/']).find(|part| !part.is_empty());
+                self.whole.extend(last.map(|last| (at, to, last.to_owned())));
+            }
             edges.push((at, to));
         }
+    }
+
+    /// Returns the tests that import a whole re-exporting file. Only their text tells what they use of it.
+    pub(crate) fn importers_of_whole(&self) -> Vec<u32> {
+        let mut tests = self.whole.iter().map(|(at, _, _)| *at).collect::<Vec<_>>();
+        tests.dedup();
+        tests
+    }
+
+    /// Adds the names that a test takes from whole re-exporting files: `click.prompt` after `import click`.
+    pub(crate) fn add_uses(&mut self, test: u32, text: &str) {
+        let in_name = |c: char| c.is_alphanumeric() || c == '_';
+        let mut uses = BTreeSet::new();
+        for (_, to, name) in self.whole.iter().filter(|(at, _, _)| *at == test) {
+            for (at, _) in text.match_indices(&format!("{name}.")) {
+                let rest = &text[at + name.len() + 1..];
+                let used = &rest[..rest.find(|c| !in_name(c)).unwrap_or(rest.len())];
+                let key = (*to, used.to_owned());
+                if !text[..at].ends_with(in_name) && self.from.contains_key(&key) {
+                    uses.insert(key);
+                }
+            }
+        }
+        self.taken.extend(uses.into_iter().map(|(to, name)| (test, to, name)));
     }
 
     /// Adds an edge for each import from a re-exporting file.
@@ -98,5 +130,30 @@ mod tests {
         edges.sort_unstable();
         edges.dedup();
         assert_eq!(edges, [(a, store), (a, open), (lib, open), (store, open)]);
+    }
+
+    #[test]
+    fn a_test_of_a_whole_package_leads_to_the_files_whose_names_it_uses() {
+        let paths = [
+            "src/click/__init__.py",
+            "src/click/core.py",
+            "src/click/termui.py",
+            "tests/test_all.py",
+        ];
+        let inventory = Inventory::of(&Files::of(&paths.map(|path| (path, "")))).unwrap();
+        let (package, core, termui, test) = (0, 1, 2, 3);
+        let import = |target: &str, names: &[&str]| Import {
+            target: target.to_owned(),
+            names: names.iter().map(|name| (*name).to_owned()).collect(),
+            ..Import::default()
+        };
+        let (mut re_exports, mut edges) = (ReExports::default(), vec![]);
+        re_exports.add(package, core, &import(".core", &["Command"]), &inventory, &mut edges);
+        re_exports.add(package, termui, &import(".termui", &["prompt"]), &inventory, &mut edges);
+        re_exports.add(test, package, &import("click", &[]), &inventory, &mut edges);
+        assert_eq!(re_exports.importers_of_whole(), [test]);
+        re_exports.add_uses(test, "x = click.prompt(click.no_such)\nmyclick.Command\n");
+        re_exports.resolve(&mut edges);
+        assert!(edges.contains(&(test, termui)) && !edges.contains(&(test, core)), "{edges:?}");
     }
 }

@@ -2,14 +2,15 @@
 //! parts, most of them as summaries, and dropped again, so that memory grows with the number of files and not with their
 //! contents.
 
+use crate::contents::Counts;
 use crate::re_exports::ReExports;
 use crate::resolve::Resolver;
 use crate::same_package::SamePackage;
-use crate::terms::{Matches, Terms};
+use crate::terms::Terms;
 use act_kit::inventory::{Inventory, is_test, language};
 use act_kit::paths::directory;
 use act_kit::reports::source::{is_parsed, parsed_language};
-use act_kit::world::{Summary, World};
+use act_kit::world::{Summary, Symbol, World};
 
 /// Number of outlines in one request.
 const PART: usize = 128;
@@ -17,6 +18,8 @@ const PART: usize = 128;
 const COUNTED: u64 = 64 << 20;
 /// Lines of a larger file are not counted. No parser takes it either (SYMBOLS-2).
 const COUNTED_FILE: u64 = 1 << 20;
+/// Maximum number of bytes of tests that are read for what they use of a package.
+const USES: u64 = 4 << 20;
 /// A file with more bytes per line on average counts as generated.
 const LONG_LINES: u64 = 300;
 
@@ -40,7 +43,17 @@ pub(crate) struct Unit {
     /// Whether the path names a test.
     pub(crate) is_test: bool,
     pub(crate) generated: bool,
-    pub(crate) matches: Matches,
+    /// Words of the question in the directories and in the name up to its first dot, one bit for each.
+    pub(crate) in_directory: u128,
+    pub(crate) in_name: u128,
+    /// Numbers of symbols with a word of the question in their names, by number of the word.
+    pub(crate) symbol_words: Counts,
+    /// Identifiers of the question that the file defines, and exact texts that are a symbol with its container (`Class.name`),
+    /// one bit for each.
+    pub(crate) defines: u128,
+    pub(crate) qualified: u128,
+    /// Whether the question names the path.
+    pub(crate) is_named: bool,
 }
 
 impl Unit {
@@ -52,7 +65,32 @@ impl Unit {
         self.tests = summary.tests;
         for symbol in &summary.named {
             self.has_main |= is_main(&summary.language, symbol);
-            self.matches.symbol(terms, &symbol.name);
+            self.symbol(terms, symbol);
+        }
+    }
+
+    fn symbol(&mut self, terms: &Terms, symbol: &Symbol) {
+        let mut bits = terms.bits(&symbol.name);
+        while bits != 0 {
+            let at = bits.trailing_zeros() as u8;
+            match self.symbol_words.iter_mut().find(|(known, _)| *known == at) {
+                Some((_, count)) => *count += 1,
+                None => self.symbol_words.push((at, 1)),
+            }
+            bits &= bits - 1;
+        }
+        let lower = symbol.name.to_lowercase();
+        for (at, _) in terms.names.iter().enumerate().filter(|(_, name)| name.text == lower) {
+            self.defines |= 1 << at;
+        }
+        let Some(container) = &symbol.container else { return };
+        let container = container.to_lowercase();
+        for (at, text) in terms.texts.iter().enumerate() {
+            let rest =
+                text.text.strip_prefix(&container).and_then(|rest| rest.strip_suffix(&lower));
+            if rest.is_some_and(|joint| matches!(joint, "." | "::" | "#" | "->")) {
+                self.qualified |= 1 << at;
+            }
         }
     }
 }
@@ -83,7 +121,7 @@ impl Survey {
         let resolver = Resolver::new(world.repository, &inventory);
         let parseable = (0..units.len()).filter(|at| units[*at].language.is_some_and(is_parsed));
         let mut parseable = parseable.collect::<Vec<_>>();
-        let wanted = terms.texts().chain([MAIN]).collect::<Vec<_>>();
+        let wanted = terms.searched().into_iter().chain([MAIN]).collect::<Vec<_>>();
         // `SamePackage` needs the files of a directory in a row.
         parseable.sort_by_key(|at| directory(&inventory.files[*at].path));
         for part in parseable.chunks(PART) {
@@ -119,6 +157,7 @@ impl Survey {
             }
         }
         drop(resolver);
+        add_uses(world, &inventory, &mut re_exports, reserve);
         same_package.finish_directory(&mut edges);
         re_exports.resolve(&mut edges);
         edges.sort_unstable();
@@ -181,12 +220,38 @@ impl Survey {
     }
 }
 
+/// Reads the tests that import whole packages, for what they use of them.
+fn add_uses(world: World<'_>, inventory: &Inventory, re_exports: &mut ReExports, reserve: u64) {
+    let mut left = USES;
+    for part in re_exports.importers_of_whole().chunks(64) {
+        let size = part.iter().map(|at| inventory.files[*at as usize].size).sum::<u64>();
+        if size > left || world.progress.time_left() < reserve {
+            break;
+        }
+        left -= size;
+        let paths = part.iter().map(|at| inventory.files[*at as usize].path.as_str());
+        let texts = world.repository.read(&paths.collect::<Vec<_>>(), COUNTED_FILE);
+        for (at, text) in part.iter().zip(texts) {
+            re_exports.add_uses(*at, &String::from_utf8_lossy(&text.unwrap_or_default()));
+        }
+    }
+}
+
 fn unit(path: &str, terms: &Terms) -> Unit {
+    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let lower = path.to_lowercase();
+    // `price.py` names `src/price.py`; a part of a name does not.
+    let names = |text: &str| {
+        text.contains('.')
+            && lower.strip_suffix(text).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+    };
     Unit {
+        in_directory: terms.bits(directories),
+        in_name: terms.bits(name.split('.').next().unwrap_or(name)),
+        is_named: terms.texts.iter().any(|text| names(&text.text)),
         language: language(path),
         is_test: is_test(path),
         generated: is_generated(path),
-        matches: Matches::of_path(terms, path),
         ..Unit::default()
     }
 }
@@ -206,7 +271,7 @@ fn is_generated(path: &str) -> bool {
         || within("third_party")
 }
 
-fn is_main(language: &str, symbol: &act_kit::world::Symbol) -> bool {
+fn is_main(language: &str, symbol: &Symbol) -> bool {
     symbol.name == MAIN
         && match language {
             "c" | "cpp" | "go" | "rust" => symbol.kind == "function" && symbol.container.is_none(),

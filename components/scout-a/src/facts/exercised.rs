@@ -59,6 +59,17 @@ impl Tests {
         found.into_iter().map(|(_, at)| survey.path(at)).collect()
     }
 
+    /// Returns the tests that exercise a file.
+    pub(super) fn of_one(&self, wanted: u32) -> Vec<u32> {
+        let tests = self.of.iter().filter(|(_, exercises)| exercises.contains(&wanted));
+        tests.map(|(at, _)| *at).collect()
+    }
+
+    /// Returns each test with the files that it exercises.
+    pub(crate) fn exercises(&self) -> impl Iterator<Item = (u32, &[u32])> {
+        self.of.iter().map(|(at, exercises)| (*at, exercises.as_slice()))
+    }
+
     pub(crate) fn paths<'s>(&self, survey: &'s Survey) -> impl Iterator<Item = &'s str> {
         self.of.iter().map(|(at, _)| survey.path(*at))
     }
@@ -88,6 +99,11 @@ fn is_named_test(path: &str) -> bool {
 /// Returns the file name up to its first dot.
 fn stem(path: &str) -> &str {
     name(path).split('.').next().unwrap_or_default()
+}
+
+/// Returns whether a test has the name of a source file.
+pub(super) fn is_named_after(test: &str, source: &str) -> bool {
+    named_after(test) == Some(stem(source))
 }
 
 fn named_after(path: &str) -> Option<&str> {

@@ -7,10 +7,11 @@ mod entry_points;
 mod exercised;
 mod risk;
 
-use crate::rank;
+use crate::rank::Weights;
 use crate::survey::Survey;
-use crate::terms::{self, Matches, Terms};
-use act_kit::inventory::{Inventory, identifiers};
+use crate::terms::Terms;
+use crate::{contents, rank};
+use act_kit::inventory::Inventory;
 use act_kit::reports::facts_a::{
     Convention, FactsA, Import, Inventory as Summary, Language, Mapped, Risk, Symbol,
 };
@@ -30,15 +31,16 @@ const ENTRY_POINTS: usize = 40_000;
 const MAP_TOKENS: usize = 2_000;
 /// Maximum number of symbols that the map names for one file.
 const MAP_SYMBOLS: usize = 10;
-/// Maximum number of files in the map.
-const MAP_FILES: usize = 80;
-/// Maximum number of search hits for the question's identifiers that count.
-const HITS: usize = 300;
+/// Maximum numbers of source files, of tests and of other files in the map, and its size in bytes. The files that come
+/// after `MAP_TOKENS` are listed without names.
+const MAP_FILES: [usize; 3] = [100, 30, 20];
+const MAP: usize = 20_000;
 
 /// Everything that was computed, before it is cut to the size of the facts or of a prompt.
 pub(crate) struct Known {
     pub(crate) survey: Survey,
     pub(crate) terms: Terms,
+    pub(crate) weights: Weights,
     pub(crate) ranks: Vec<f64>,
     /// Indices of the files, best rank first.
     pub(crate) order: Vec<u32>,
@@ -50,37 +52,77 @@ pub(crate) struct Known {
 impl Known {
     pub(crate) fn of(world: World<'_>, inventory: Inventory, question: &str, reserve: u64) -> Self {
         let terms = Terms::of(question);
-        let survey = Survey::of(world, inventory, &terms, reserve);
-        let mut about = {
-            let matches = survey.units.iter().map(|unit| unit.matches).collect::<Vec<Matches>>();
-            terms::scores(&terms, &matches)
-        };
-        if world.progress.time_left() > reserve {
-            mentioned(world, &survey, question, &mut about);
-        }
-        let ranks = rank::ranks(&survey, &about);
-        let order = rank::order(&ranks);
+        let mut survey = Survey::of(world, inventory, &terms, reserve);
         let tests = Tests::of(&survey);
-        Self { survey, terms, ranks, order, tests, reserve }
+        let (mut texts, mut weights) = (vec![], Weights::default());
+        if !terms.is_empty() {
+            let fit = rank::by_names(&survey, &terms);
+            let (read, cut) = contents::of(world, &survey, &terms, &fit, reserve);
+            survey.truncated |= cut;
+            texts = read;
+            weights = Weights::of(&survey, &terms, &texts);
+        }
+        let ranks = rank::ranks(&survey, &tests, &terms, &texts, &weights);
+        let order = rank::order(&survey, &ranks);
+        Self { survey, terms, weights, ranks, order, tests, reserve }
     }
 
-    /// Returns the best files with the names that they define, best first, at most `most` bytes.
-    pub(crate) fn map(&self, world: World<'_>, most: usize, files: usize) -> Vec<Mapped> {
-        let best = self.order.iter().filter(|at| self.ranks[**at as usize] > 0.0).take(files);
-        let best = best.copied().collect::<Vec<_>>();
-        let paths = best.iter().map(|at| self.survey.path(*at)).collect::<Vec<_>>();
-        let (mut map, mut size) = (vec![], 0);
-        for (at, outline) in best.iter().zip(world.repository.outlines(&paths)) {
-            let path = self.survey.path(*at).to_owned();
-            let symbols = outline.map(|outline| self.telling(&outline)).unwrap_or_default();
-            size += path.len() + symbols.iter().map(|name| name.len() + 2).sum::<usize>() + 12;
-            if size > most {
-                break;
+    /// Returns the best of `files`, best first, with the names that they define: `named` bytes of names and paths, then
+    /// paths alone, at most `most` bytes in all.
+    pub(crate) fn map(
+        &self,
+        world: World<'_>,
+        files: &[u32],
+        named: usize,
+        most: usize,
+    ) -> Vec<Mapped> {
+        let (mut map, mut size, mut with_names) = (vec![], 0, true);
+        for part in files.chunks(32) {
+            let paths = part.iter().map(|at| self.survey.path(*at)).collect::<Vec<_>>();
+            let outlines = match with_names {
+                true => world.repository.outlines(&paths),
+                false => vec![],
+            };
+            let mut outlines = outlines.into_iter();
+            for (at, path) in part.iter().zip(paths) {
+                let mut symbols = outlines
+                    .next()
+                    .flatten()
+                    .map(|outline| self.telling(&outline))
+                    .unwrap_or_default();
+                let names = symbols.iter().map(|name| name.len() + 2).sum::<usize>();
+                with_names &= size + path.len() + names + 12 <= named;
+                if !with_names {
+                    symbols.clear();
+                }
+                size += path.len() + 12 + if with_names { names } else { 0 };
+                if size > most {
+                    return map;
+                }
+                let score = (self.ranks[*at as usize] * 1_000.0).round() / 1_000.0;
+                map.push(Mapped { path: path.to_owned(), score, symbols });
             }
-            let score = (self.ranks[*at as usize] * 1_000.0).round() / 1_000.0;
-            map.push(Mapped { path, score, symbols });
         }
         map
+    }
+
+    /// Returns the best files of each kind, source before tests before other files, without those that have nothing to do
+    /// with the question. `most` is a number for each kind.
+    pub(crate) fn best(&self, most: [usize; 3]) -> Vec<u32> {
+        let mut left = most;
+        let mut best = self.order.clone();
+        best.retain(|at| {
+            let unit = self.survey.unit(*at);
+            let kind = match unit.language {
+                _ if unit.is_named => 0,
+                Some(_) => usize::from(unit.is_test),
+                None => 2,
+            };
+            let fits = left[kind] > 0 && self.ranks[*at as usize] > 0.0;
+            left[kind] -= usize::from(fits);
+            fits
+        });
+        best
     }
 
     /// Returns the names in a file that say most about it.
@@ -92,9 +134,7 @@ impl Known {
                 "method" => 1,
                 _ => 0,
             };
-            10 * Matches::of_symbol(&self.terms, &symbol.name)
-                + 4 * usize::from(symbol.exported)
-                + kind
+            10 * self.terms.of_symbol(&symbol.name) + 4 * usize::from(symbol.exported) + kind
         };
         let mut symbols =
             outline.symbols.iter().filter(|symbol| is_telling(symbol)).collect::<Vec<_>>();
@@ -115,7 +155,7 @@ impl Known {
     /// Returns the facts.
     pub(crate) fn facts(&self, world: World<'_>, question: &str) -> FactsA {
         let mut left_out = BTreeMap::new();
-        let map = self.map(world, MAP_TOKENS * 4, MAP_FILES);
+        let map = self.map(world, &self.best(MAP_FILES), MAP_TOKENS * 4, MAP);
         let mut cut = |name: &'static str, missing: usize| {
             if missing > 0 {
                 left_out.insert(name.to_owned(), missing as u64);
@@ -197,11 +237,33 @@ impl Known {
             return String::new();
         };
         let unit = self.survey.unit(at);
-        let importers = self.survey.edges.iter().filter(|(_, to)| *to == at).count();
+        let importers = self.importers(path);
         let importers =
             if importers > 0 { format!(", {importers} importers") } else { String::new() };
         let tested = if !unit.is_test && self.tests.is_exercised(at) { ", tested" } else { "" };
         format!(" ({} lines{importers}{tested})", unit.lines)
+    }
+
+    /// Returns the number of files that import a file.
+    pub(crate) fn importers(&self, path: &str) -> usize {
+        let at = self.place(path).map(|at| at as u32);
+        self.survey.edges.iter().filter(|(_, to)| Some(*to) == at).count()
+    }
+
+    /// Returns the tests that exercise a source file, those first that are named after it or match the question best.
+    pub(crate) fn tests_of(&self, path: &str, most: usize) -> Vec<&str> {
+        let Some(at) = self.place(path).map(|at| at as u32) else { return vec![] };
+        if self.survey.unit(at).is_test {
+            return vec![];
+        }
+        let mut tests = self.tests.of_one(at);
+        tests.retain(|test| *test != at);
+        tests.sort_by(|a, b| {
+            let rank = |at: &u32| self.ranks[*at as usize];
+            let other = |at: &u32| !exercised::is_named_after(self.survey.path(*at), path);
+            other(a).cmp(&other(b)).then(rank(b).total_cmp(&rank(a))).then(a.cmp(b))
+        });
+        tests.into_iter().take(most).map(|at| self.survey.path(at)).collect()
     }
 
     fn summary(&self) -> Summary {
@@ -267,26 +329,6 @@ impl Known {
 fn is_telling(symbol: &act_kit::world::Symbol) -> bool {
     let in_tests = symbol.container.as_deref() == Some("tests");
     symbol.kind != "test" && !in_tests && !(symbol.kind == "module" && symbol.name == "tests")
-}
-
-/// Raises the score of files that contain the question's identifiers.
-fn mentioned(world: World<'_>, survey: &Survey, question: &str, about: &mut [f64]) {
-    let identifiers = identifiers(question);
-    if identifiers.is_empty() {
-        return;
-    }
-    let regex = format!("\\b({})\\b", identifiers.join("|"));
-    let Ok(found) = world.repository.search(&regex, None, HITS) else { return };
-    let mut hits = BTreeMap::<&str, u32>::new();
-    for hit in &found.items {
-        *hits.entry(&hit.path).or_default() += 1;
-    }
-    for (path, count) in hits {
-        let at = survey.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path));
-        if let Some(about) = at.ok().and_then(|at| about.get_mut(at)) {
-            *about += 2.0 * (1.0 + f64::from(count)).ln();
-        }
-    }
 }
 
 /// Returns the items that fit into `most` bytes, and the number of those that do not.
