@@ -195,16 +195,18 @@ mod tests {
 
     #[test]
     fn a_text_is_counted_by_words_pairs_names_and_exact_texts() {
-        let terms = Terms::of("exit code of `run_it`: \"no such item\"");
-        let content =
-            of_text(&terms, "fn run_it() -> ExitCode { // exits\n}\n// No such items; run_item\n");
+        let terms = Terms::of("exit status of `run_it`: \"no such item\"");
+        let content = of_text(
+            &terms,
+            "fn run_it() -> ExitStatus { // exits\n}\n// No such items; run_item\n",
+        );
         let count = |counts: &Counts, at: Option<u8>| {
             counts.iter().find(|(found, _)| Some(*found) == at).map(|(_, count)| *count)
         };
         assert_eq!(count(&content.words, terms.find(b"exit")), Some(2));
-        assert_eq!(count(&content.words, terms.find(b"code")), Some(1));
+        assert_eq!(count(&content.words, terms.find(b"status")), Some(1));
         assert_eq!((&content.names, &content.texts), (&vec![(0, 1)], &vec![(0, 1)]));
-        assert_eq!(content.pairs[0], (0, 1), "`ExitCode` has both words in a row: {content:?}");
+        assert_eq!(content.pairs[0], (0, 1), "`ExitStatus` has both words in a row: {content:?}");
         assert_eq!(of_text(&terms, "exit\0").words, []);
     }
 

@@ -35,6 +35,8 @@ struct Section {
     first: u32,
     last: u32,
     score: f64,
+    /// The question names the definition.
+    is_named: bool,
 }
 
 /// Returns ranges, those of the file with the best match first; none when nothing matches well.
@@ -56,10 +58,13 @@ pub(crate) fn of(world: World<'_>, known: &Known) -> Vec<Excerpt> {
         let lines = text.lines().collect::<Vec<_>>();
         found.extend(sections(known, *at, &lines, &symbols));
     }
+    let best = found.iter().map(|section| section.score).fold(0.0, f64::max);
+    for section in &mut found {
+        section.score = if section.is_named { best } else { section.score };
+    }
     found.sort_by(|a, b| {
         b.score.total_cmp(&a.score).then((a.file, a.first).cmp(&(b.file, b.first)))
     });
-    let best = found.first().map_or(0.0, |section| section.score);
     found.retain(|section| section.score >= SHARE * best);
     let bytes = |section: &Section| {
         let at = files.iter().position(|at| *at == section.file).unwrap_or_default();
@@ -94,9 +99,9 @@ fn sections(known: &Known, file: u32, lines: &[&str], symbols: &[Symbol]) -> Vec
         let score = known.weights.of_section(&known.terms, name, &content, USUAL);
         if matches { rank * score } else { 0.0 }
     };
-    let mut add = |first: u32, last: u32, score: f64| {
+    let mut add = |first: u32, last: u32, score: f64, is_named: bool| {
         if score > 0.0 {
-            found.push(Section { file, first, last, score });
+            found.push(Section { file, first, last, score, is_named });
         }
     };
     for symbol in leaves(symbols) {
@@ -105,22 +110,26 @@ fn sections(known: &Known, file: u32, lines: &[&str], symbols: &[Symbol]) -> Vec
             continue;
         }
         let first = with_comment(lines, defined);
+        let lower = symbol.name.to_lowercase();
+        let is_named = known.terms.names.iter().any(|name| name.text == lower);
         let whole = score(&symbol.name, first, last);
         if last - first < LONG {
-            add(first, last, whole);
+            add(first, last, whole, is_named);
             continue;
         }
         let starts = (first..=last - PIECE + 1).step_by(10);
         let pieces = starts.map(|from| (from, score("", from, from + PIECE - 1)));
         let best =
             pieces.fold((first, 0.0), |best, piece| if piece.1 > best.1 { piece } else { best });
-        add(defined, defined + FIRST - 1, whole);
-        add(best.0, best.0 + PIECE - 1, whole);
+        // Its length is not held against a definition that matches well in one piece.
+        let score = whole.max(best.1);
+        add(defined, defined + FIRST - 1, score, is_named);
+        add(best.0, best.0 + PIECE - 1, score, is_named);
     }
     if symbols.is_empty() {
         for first in (1..=total).step_by(SECTION as usize) {
             let last = total.min(first + SECTION - 1);
-            add(first, last, score("", first, last));
+            add(first, last, score("", first, last), false);
         }
     }
     found

@@ -34,8 +34,6 @@ const TEXT: f64 = 0.8;
 const DEFINES: f64 = 1.0;
 /// What a word in the name of a definition is worth beside those in its text.
 const IN_SECTION_NAME: f64 = 1.0;
-/// A path that the question names is what it is about.
-const NAMED: f64 = 20.0;
 /// Shares of the score of a test, of an importer, and of an imported file.
 const FROM_TEST: f64 = 0.25;
 const FROM_IMPORTER: f64 = 0.1;
@@ -119,15 +117,19 @@ pub(crate) fn ranks(
         .collect()
 }
 
-/// Returns the order of the files: source that people wrote, then tests, then the rest, each by rank and then by path. A
-/// file that the question names by its path comes before all others.
+/// Returns the order of the files: source that people wrote, then tests, then the rest, in each of the three first the files
+/// that the question names by their path, and then by rank and path. A named test or document stays behind the source,
+/// because a task often says where to add a test or a note.
 pub(crate) fn order(survey: &Survey, ranks: &[f64]) -> Vec<u32> {
     let mut order = survey.all().collect::<Vec<_>>();
-    let kind = |at: u32| match survey.unit(at) {
-        unit if unit.is_named => 0,
-        unit if unit.language.is_some() && !unit.is_test => 1,
-        unit if unit.language.is_some() => 2,
-        _ => 3,
+    let kind = |at: u32| {
+        let unit = survey.unit(at);
+        let kind = match unit.language {
+            Some(_) if !unit.is_test => 0,
+            Some(_) => 1,
+            None => 2,
+        };
+        (kind, !unit.is_named)
     };
     order.sort_by(|a, b| {
         let rank = |at: &u32| ranks[*at as usize];
@@ -268,8 +270,7 @@ fn own(survey: &Survey, contents: &[Content], weights: &Weights) -> Vec<f64> {
             let defined = weights.iter().enumerate().filter(|(at, _)| bit(bits, *at as u8));
             defined.map(|(_, weight)| DEFINES * weight).sum::<f64>()
         };
-        score += defines(unit.defines, &weights.names) + defines(unit.qualified, &weights.texts);
-        if unit.is_named { score + NAMED } else { score }
+        score + defines(unit.defines, &weights.names) + defines(unit.qualified, &weights.texts)
     };
     survey.all().map(score).collect()
 }
