@@ -3,10 +3,8 @@
 //! `ACT_BLESS=1` writes the files anew; what changed in them is then to be read and judged.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
 use regex::{Captures, Regex};
-use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::script::{attempt, done, opening, script};

@@ -93,6 +93,8 @@ pub fn is_parsed(language: &str) -> bool {
 pub fn is_test(path: &str) -> bool {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
     let stem = name.split('.').next().unwrap_or(name);
+    // `flag_go1.21_test.go` has a version in its name.
+    let whole_stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let is_in = |directories: &[&str]| {
         directory.split('/').any(|part| directories.contains(&part.to_lowercase().as_str()))
     };
@@ -100,7 +102,9 @@ pub fn is_test(path: &str) -> bool {
         || (is_in(&SPEC_DIRECTORIES) && language(path).is_some())
         || ["test", "tests"].contains(&stem)
         || stem.starts_with("test_")
-        || ["_test", "_tests", "_spec", "Test", "Tests"].iter().any(|end| stem.ends_with(end))
+        || ["_test", "_tests", "_spec", "Test", "Tests"]
+            .iter()
+            .any(|end| stem.ends_with(end) || whole_stem.ends_with(end))
         || name.contains(".test.")
         || name.contains(".spec.")
 }
@@ -158,6 +162,7 @@ mod tests {
             "specs/cart.ts",
             "web/foo.spec.ts",
             "lib/foo_spec.lua",
+            "flag_go1.21_test.go",
         ] {
             assert!(is_test(path), "{path}");
         }

@@ -13,7 +13,7 @@ const BYTES: usize = 7_500;
 const HEADER: usize = 70;
 /// A file with a lower rank is not looked at, and a section with a smaller share of the best score is left out.
 const RANK: f64 = 0.3;
-const SHARE: f64 = 0.5;
+const SHARE: f64 = 0.35;
 /// Of a longer definition the first lines are shown, and the piece that matches best.
 const LONG: u32 = 60;
 const FIRST: u32 = 4;
@@ -42,7 +42,13 @@ struct Section {
 /// Returns ranges, those of the file with the best match first; none when nothing matches well.
 pub(crate) fn of(world: World<'_>, known: &Known) -> Vec<Excerpt> {
     let survey = &known.survey;
-    let worth = |at: &u32| known.ranks[*at as usize] >= RANK || survey.unit(*at).is_named;
+    let worth = |at: &u32| {
+        let unit = survey.unit(*at);
+        // Tests are named with what they exercise; their lines are seldom what the question is about.
+        unit.language.is_some()
+            && !unit.is_test
+            && (known.ranks[*at as usize] >= RANK || unit.is_named)
+    };
     let files = known.order.iter().copied().filter(worth).take(FILES).collect::<Vec<_>>();
     if files.is_empty() || known.terms.is_empty() {
         return vec![];
@@ -60,7 +66,8 @@ pub(crate) fn of(world: World<'_>, known: &Known) -> Vec<Excerpt> {
     }
     let best = found.iter().map(|section| section.score).fold(0.0, f64::max);
     for section in &mut found {
-        section.score = if section.is_named { best } else { section.score };
+        let least = if section.is_named { SHARE * best } else { 0.0 };
+        section.score = section.score.max(least);
     }
     found.sort_by(|a, b| {
         b.score.total_cmp(&a.score).then((a.file, a.first).cmp(&(b.file, b.first)))
