@@ -47,8 +47,10 @@ fn list_and_search_mean_the_package_unless_a_place_is_named() {
     assert_eq!(answers[1], "packages/core/answer.txt");
     assert_eq!(answers[2], "packages/other/answer.txt");
     assert!(answers[3].lines().count() >= 5, "{}", answers[3]);
-    let files =
-        |at: usize| answers[at].lines().filter(|line| line.contains('/')).collect::<Vec<_>>();
+    let files = |at: usize| {
+        let headers = answers[at].lines().filter_map(|line| line.split_once(" · version "));
+        headers.map(|(path, _)| path).collect::<Vec<_>>()
+    };
     assert_eq!(files(4), ["packages/core/answer.txt"]);
     assert_eq!(files(5), ["packages/core/answer.txt"]);
     assert_eq!(files(6), ["packages/other/answer.txt"]);
@@ -237,7 +239,7 @@ fn no_tool_sees_what_earlier_tasks_left() {
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     let answers = answers(&told);
     assert!(!answers[1].contains("agent/"), "{}", answers[1]);
-    assert_eq!(answers[2], "notes.txt\n1| zebra");
+    assert_eq!(answers[2], "notes.txt · version 1\n1| zebra");
     for at in [3, 4] {
         assert!(answers[at].starts_with("not_found: "), "{}", answers[at]);
     }

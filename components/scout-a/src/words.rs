@@ -42,6 +42,7 @@ pub(crate) fn each(text: &[u8], mut found: impl FnMut(&[u8])) {
 }
 
 /// Returns the stems of the words in a text.
+#[cfg(test)]
 pub(crate) fn stems(text: &str) -> Vec<Vec<u8>> {
     let mut stems = vec![];
     each(text.as_bytes(), |word| {

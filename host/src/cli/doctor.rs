@@ -806,8 +806,8 @@ mod tests {
         assert_eq!(check.level, Level::Ok, "9000 MiB are not in force: {check:?}");
         assert!(
             check.message.starts_with(
-                "a step may use 3 CPUs (agent.yaml), 512 MiB of memory (config.toml), 2048 processes (default) and 1.5 s \
-                 (policy.toml); a task may spend 70 tokens (config.toml); "
+                "a step may use 3 CPUs (agent.yaml), 512 MiB of memory (config.toml) and 2048 processes (default), and \
+                 may run for 1.5 s (policy.toml); a task may spend 70 tokens (config.toml); "
             ),
             "{check:?}"
         );

@@ -63,14 +63,12 @@ fn the_list_shows_what_is_built_in_with_what_it_may_do() {
     let told = act.clone().act(components(["show", "scout-a"])).status(0);
     told.stdout_has("maps the files of the repository")
         .stdout_has("32 calls")
-        .stdout_has("repo.history")
         .stdout_has("it was not used");
     let no = act.clone().act(components(["why", "scout-a", "https://api.example.com"])).status(1);
     no.stdout_has("no  imports").stdout_has("yes ceiling");
     act.clone().act(components(["why", "scout-a", ".env"])).status(1);
-    // CAPABILITY-49: Scout A asks for the history, and Scout B does not.
-    act.clone().act(components(["why", "scout-a", "repo.history"])).status(0);
-    let no = act.clone().act(components(["why", "scout-b", "repo.history"])).status(1);
+    // CAPABILITY-49: no built-in component asks for the history.
+    let no = act.clone().act(components(["why", "scout-a", "repo.history"])).status(1);
     no.stdout_has("no  needs");
     act.clone()
         .act(components(["why", "scout-a", "answer.txt"]))

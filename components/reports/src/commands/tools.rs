@@ -455,7 +455,7 @@ fn gradle(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
     parsed.narrow = rest.iter().any(|word| *word == "--tests" || word.starts_with("--tests="))
         || rest.iter().any(|word| ["-p", "--project-dir", "-b"].contains(word))
         || tasks.iter().any(part);
-    let skips = excluded.into_iter().any(|task| is_test(task));
+    let skips = excluded.into_iter().any(is_test);
     let kind = |task: &&str| match *task {
         "build" | "assemble" | "classes" => Some(Kind::Build),
         "clean" => Some(Kind::Clean),

@@ -303,31 +303,27 @@ impl Work<'_> {
         // Bytes are counted in the order of the call, so that threads do not decide which file is the last to fit.
         let (mut answers, mut sources) = (vec![], vec![]);
         for (file, known) in opened.into_iter().zip(known) {
-            let counted = match (file, known) {
+            let answer = match (file, known) {
                 (Err(unread), _) => Err(unread),
                 (Ok(Opened { file, .. }), Some(answer)) => {
                     let size = file.size();
                     self.count(size).map(|()| {
                         file.record_read();
-                        Ok(SizedAnswer { answer, size })
+                        SizedAnswer { answer, size }
                     })
                 }
                 (Ok(_), None) => match read.next() {
                     Some(Ok(ReadFile { size, source })) => {
-                        self.count(size).and(source).map(|source| Err((source, size)))
+                        self.count(size).and(source).and_then(|source| {
+                            sources.push((answers.len(), source, size));
+                            Err(Unread::Stopped)
+                        })
                     }
                     Some(Err(unread)) => Err(unread),
                     None => Err(Unread::Stopped),
                 },
             };
-            answers.push(match counted {
-                Ok(Ok(answer)) => Ok(answer),
-                Ok(Err((source, size))) => {
-                    sources.push((answers.len(), source, size));
-                    Err(Unread::Stopped)
-                }
-                Err(unread) => Err(unread),
-            });
+            answers.push(answer);
         }
         self.look_at(paths, sources, query, &mut answers);
         answers

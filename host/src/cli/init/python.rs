@@ -230,9 +230,7 @@ impl<'a> Manifests<'a> {
             _ => ".".to_owned(),
         };
         match () {
-            () if of_project && !(extra != "." && !asked.contains('[')) => {
-                out.push(as_module(asked))
-            }
+            () if of_project && (extra == "." || asked.contains('[')) => out.push(as_module(asked)),
             () if self.packaged => {
                 // The project itself first: its own requirements must not replace those that are pinned.
                 out.push(format!("pip install -q -e {extra}"));

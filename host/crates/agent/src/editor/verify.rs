@@ -86,7 +86,7 @@ impl Session<'_> {
         let again = Again::of(&run, runs.len(), self.asked_again.as_deref() == Some(&id));
         let remedy = match again {
             Again::Run => return None,
-            Again::WhenAskedAgain => {
+            Again::IfAskedTwice => {
                 self.asked_again = Some(id.clone());
                 "; edit before you verify again, or call verify once more if a test is flaky: the tree then runs once \
                  more, as an attempt"
@@ -464,7 +464,7 @@ fn for_a_scout(log: &Log, failures: &Failures) -> String {
     let end = log.end(END_OF_LOG);
     let begins = log.len().saturating_sub(end.lines().count());
     let first = failures.failures.iter().map(|failure| failure.lines).min();
-    let Some((from, to)) = first.filter(|_| log.len() > 0) else { return end.to_owned() };
+    let Some((from, to)) = first.filter(|_| !log.is_empty()) else { return end.to_owned() };
     let above = (0..begins).filter(|at| (from..=to).contains(&log.number(*at)));
     let above: Vec<&str> = above.take(FIRST_FAILURE).map(|at| log.line(at)).collect();
     match above.is_empty() {
@@ -616,7 +616,7 @@ pub(super) struct JudgedTree {
 enum Again {
     No,
     /// The model holds a test for flaky if it asks a second time.
-    WhenAskedAgain,
+    IfAskedTwice,
     Run,
 }
 
@@ -627,7 +627,7 @@ impl Again {
         match last.status {
             Status::Fail if runs > 1 => Self::No,
             Status::Fail if asked || may_pass(last) => Self::Run,
-            Status::Fail => Self::WhenAskedAgain,
+            Status::Fail => Self::IfAskedTwice,
             Status::Pass | Status::InfraError => Self::No,
         }
     }

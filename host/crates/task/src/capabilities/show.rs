@@ -340,7 +340,7 @@ mod show_tests {
             grants: ["repo.read".to_owned()].into(),
             ..UsageHistory::default()
         };
-        assert_eq!(never_used(&grant, &asked), ["llm"]);
+        assert_eq!(never_used(&grant, &asked), ["repo.history", "llm"]);
     }
 }
 
@@ -362,7 +362,7 @@ mod narrowing_tests {
         let narrow = proposal(&grant, &past).unwrap();
         assert_eq!(
             narrow.command("x"),
-            "act components narrow x --drop llm --path 'it'\\''s' --path src"
+            "act components narrow x --drop repo.history --drop llm --path 'it'\\''s' --path src"
         );
         let less = narrowed(&grant, &narrow).unwrap();
         assert_eq!(less.llm, None);
@@ -370,7 +370,7 @@ mod narrowing_tests {
         let read = less.repo_read.as_ref().unwrap();
         assert!(read.covers("src/lib.rs") && !read.covers("docs"));
         let all = UsageHistory {
-            grants: ["repo.read".to_owned(), "llm".to_owned()].into(),
+            grants: ["repo.read", "repo.history", "llm"].map(str::to_owned).into(),
             parts: None,
             ..past
         };

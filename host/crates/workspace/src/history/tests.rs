@@ -94,8 +94,8 @@ fn a_long_chain_of_deltas_gives_the_same_history() {
     let many: Vec<_> = (0..200).map(|n| (format!("dir/file{n:03}"), n.to_string())).collect();
     let many: Vec<_> = many.iter().map(|(path, text)| (path.as_str(), text.as_str())).collect();
     let repo = repository(&[&many]);
-    for n in 0..60 {
-        commit(&repo, &[(many[n].0, "x")]);
+    for (path, _) in &many[..60] {
+        commit(&repo, &[(path, "x")]);
     }
     let loose = of(&repo);
     assert_eq!((loose.commits, loose.changes.len(), loose.complete), (61, 60, true));
