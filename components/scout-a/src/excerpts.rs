@@ -15,7 +15,7 @@ const HEADER: usize = 70;
 const RANK: f64 = 0.3;
 const SHARE: f64 = 0.35;
 /// Of a longer definition the first lines are shown, and the piece that matches best.
-const LONG: u32 = 60;
+const LONG: u32 = 90;
 const FIRST: u32 = 4;
 const PIECE: u32 = 40;
 /// Number of lines in a section of a file without definitions.

@@ -128,6 +128,7 @@ impl Review {
     ) -> Edited {
         let known = self.seen.keys().cloned().chain(changed.iter().cloned());
         let given = given_lines(arguments);
+        let inserted = inserted_texts(arguments);
         let mut edited = Edited::default();
         let mut shown = vec![];
         for path in known.collect::<BTreeSet<_>>() {
@@ -139,7 +140,7 @@ impl Review {
             edited.changed = true;
             // The model knows a new file from its call, and a deleted file has no lines.
             if let (Some(was), Some(now)) = (was.text(), now.text()) {
-                edited.doubled.extend(doubled(was, now));
+                edited.doubled.extend(doubled(was, now, &inserted));
                 let mut rows = rows(was, now, &given);
                 let rest = cut(&mut rows, WITH_AN_EDIT);
                 if !rest.is_empty() {
@@ -211,8 +212,8 @@ const DOUBLED: usize = 4;
 const DOUBLED_LINE: usize = 80;
 
 /// Sentences about new lines that repeat the lines before or after them: the commonest slip of an edit, which counts a line
-/// too many or too few.
-fn doubled(before: &str, now: &str) -> Vec<String> {
+/// too many or too few. Lines that one of the `inserted` texts has twice in a row are meant.
+fn doubled(before: &str, now: &str, inserted: &[String]) -> Vec<String> {
     let (old, new) = (lines(before), lines(now));
     let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_slices(&old, &new);
     let mut notes = vec![];
@@ -238,6 +239,12 @@ fn doubled(before: &str, now: &str) -> Vec<String> {
                 () => None,
             }
         });
+        let is_meant = |at: usize, count: usize, place: &str| {
+            let from = if place == "before" { at.saturating_sub(count) } else { at };
+            let both = new.get(from..from + 2 * count).unwrap_or_default().concat();
+            inserted.iter().any(|text| text.contains(both.trim_end_matches(['\n', '\r'])))
+        };
+        let repeats = repeats.filter(|(at, count, place)| !is_meant(*at, *count, place));
         if let Some((at, count, place)) = repeats {
             let line = new[at].trim_end_matches(['\n', '\r']);
             let line = &line[..line.floor_char_boundary(DOUBLED_LINE)];
@@ -313,6 +320,23 @@ fn given_lines(arguments: &str) -> HashSet<String> {
     let mut lines = HashSet::new();
     collect(&serde_json::from_str(arguments).unwrap_or_default(), &mut lines);
     lines
+}
+
+/// The texts that a call puts into a file: the `new` ones in its arguments, not the content of a whole file.
+fn inserted_texts(arguments: &str) -> Vec<String> {
+    fn collect(value: &Value, texts: &mut Vec<String>) {
+        match value {
+            Value::Array(items) => items.iter().for_each(|item| collect(item, texts)),
+            Value::Object(fields) => {
+                texts.extend(fields.get("new").and_then(Value::as_str).map(str::to_owned));
+                fields.values().for_each(|value| collect(value, texts));
+            }
+            _ => {}
+        }
+    }
+    let mut texts = vec![];
+    collect(&serde_json::from_str(arguments).unwrap_or_default(), &mut texts);
+    texts
 }
 
 /// The difference as rows such as `-12| removed`, `+12| added` and ` 13| unchanged`, with `…` between distant changes. Lines are
@@ -407,7 +431,7 @@ mod tests {
         #[test]
         fn lines_that_repeat_their_neighbours_are_named() {
             let text = "fn a() {\n    x();\n}\n\nfn b() {\n}\n";
-            let replaced = |old: &str, new: &str| doubled(text, &text.replacen(old, new, 1));
+            let replaced = |old: &str, new: &str| doubled(text, &text.replacen(old, new, 1), &[]);
             let after = replaced("    x();\n", "    y();\n}\n");
             assert_eq!(after, ["this line repeats the one after it: 3| }"]);
             let before = replaced("    x();\n", "fn a() {\n    y();\n");
@@ -422,8 +446,16 @@ mod tests {
             for fine in ["    y();\n\n", "    y();\n", ""] {
                 assert_eq!(replaced("    x();\n", fine), [""; 0], "{fine:?}");
             }
-            assert_eq!(doubled("x\nx\ny\n", "x\nx\nz\ny\n"), [""; 0]);
-            assert_eq!(doubled("a\n", "a\n\n\n"), [""; 0]);
+            assert_eq!(doubled("x\nx\ny\n", "x\nx\nz\ny\n", &[]), [""; 0]);
+            assert_eq!(doubled("a\n", "a\n\n\n", &[]), [""; 0]);
+            // The model wrote both of them.
+            let both = inserted_texts(
+                r#"{"edits": [{"start": 1, "new": "f(1,\n1,\n1)"}], "content": "a\na"}"#,
+            );
+            assert_eq!(both, ["f(1,\n1,\n1)"]);
+            assert_eq!(doubled("f(1,\n1)\n", "f(1,\n1,\n1)\n", &both), [""; 0]);
+            assert_eq!(doubled("x\n1,\n", "x\n1,\n1,\n", &both), [""; 0]);
+            assert_eq!(doubled("x\n2,\n", "x\n2,\n2,\n", &both).len(), 1);
         }
 
         /// EDITOR-13

@@ -10,6 +10,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 /// Bytes of an answer's lines about one file below which they are repeated: about what the sentence in their place costs,
 /// and few lines are easier to read in one place.
 const WORTH: usize = 240;
+/// Lines in a row from which on a part of a range is named in its place. Fewer are repeated, because a gap of a few lines
+/// costs the reader more than the bytes.
+const RUN: usize = 8;
 /// The end of a sentence that stands for lines.
 const AGAIN: &str = "ask for them again to have them repeated";
 /// Ranges that one sentence names. With more of them the lines are repeated.
@@ -91,13 +94,14 @@ impl ShownLines {
             {
                 block.push(line);
             }
-            kept.extend(self.block(path, &block));
+            kept.extend(self.block(path, line.contains(" · lines "), &block));
         }
         kept.join("\n")
     }
 
-    /// Takes the lines of one file: returns those that are new, and a sentence about the others.
-    fn block(&mut self, path: &str, lines: &[&str]) -> Vec<String> {
+    /// Takes the lines of one file: returns those that are new, and sentences about the others. In a range the sentence is
+    /// where the lines are left out, among the matches of a search it is behind them.
+    fn block(&mut self, path: &str, is_range: bool, lines: &[&str]) -> Vec<String> {
         let turn = self.turn;
         let rows: Vec<_> = lines.iter().map(|line| Row::parse(line)).collect();
         let size = |rows: &[&Row<'_>]| rows.iter().map(|row| row.text.len() + 6).sum::<usize>();
@@ -122,7 +126,12 @@ impl ShownLines {
                 shown.text == hash(row.text) && shown.named_in.is_none_or(|named| named == turn)
             })
         };
-        let again: Vec<&Row<'_>> = all.iter().copied().filter(|row| is_known(row)).collect();
+        let mut again: Vec<&Row<'_>> = all.iter().copied().filter(|row| is_known(row)).collect();
+        if is_range {
+            let runs = again.chunk_by(|row, next| row.number + 1 == next.number);
+            let runs = runs.filter(|run| run.len() >= RUN && size(run) >= WORTH);
+            again = runs.flatten().copied().collect();
+        }
         let ranges = ranges(again.iter().filter(|row| row.wanted).map(|row| row.number));
         let is_worth = size(&again) >= WORTH && ranges.len() <= RANGES;
         let named: BTreeSet<usize> =
@@ -133,6 +142,13 @@ impl ShownLines {
                 Some(row) if named.contains(&row.number) => {
                     if let Some(shown) = known.get_mut(&row.number) {
                         shown.named_in = Some(turn);
+                    }
+                    let first = row.number.to_string() + "-";
+                    let range = ranges.iter().find(|range| range.starts_with(&first));
+                    if let Some(range) = range.filter(|_| is_range) {
+                        kept.push(format!(
+                            "… lines {range} are shown above with the same text; {AGAIN}"
+                        ));
                     }
                 }
                 Some(row) => {
@@ -146,7 +162,7 @@ impl ShownLines {
                 None => {}
             }
         }
-        if is_worth {
+        if is_worth && !is_range {
             kept.pop_if(|line| line == "…");
             let ranges = match ranges.is_empty() {
                 true => "the lines around".to_owned(),
@@ -195,7 +211,7 @@ mod tests {
         assert_eq!(shown.without_known(&part(10, 40)), part(10, 40));
         let header = "src/a.py · version 1 · lines 20-42 of 90";
         let named = format!(
-            "{header}\n41| the text of line 41\n42| the text of line 42\n… lines 20-40 {NAMED}"
+            "{header}\n… lines 20-40 {NAMED}\n41| the text of line 41\n42| the text of line 42"
         );
         assert_eq!(shown.without_known(&part(20, 42)), named);
         shown.next_turn();
