@@ -229,11 +229,12 @@ fn time_grows_with_the_length_of_a_log_alone() {
             parsed(log);
             start.elapsed()
         };
-        let (one, eight) = (time(&log(500)), time(&log(4_000)));
-        // Eight times the lines: linear is 8, quadratic is 64. A floor of 20 ms keeps noise of the machine out.
-        assert!(
-            eight < one.max(std::time::Duration::from_millis(20)) * 30,
-            "{line:?}: {one:?}, {eight:?}"
-        );
+        // Eight times the lines: linear is 8, quadratic is 64. A floor of 20 ms keeps the clock's noise out, and a machine that
+        // is busy at one moment gets two more tries.
+        let is_linear = || {
+            let (one, eight) = (time(&log(500)), time(&log(4_000)));
+            eight < one.max(std::time::Duration::from_millis(20)) * 30
+        };
+        assert!((0..3).any(|_| is_linear()), "{line:?}");
     }
 }
