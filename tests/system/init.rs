@@ -30,7 +30,8 @@ fn a_pass_with_tests_a_pass_without_and_a_failure_have_exit_codes_of_their_own()
 fn an_image_that_cannot_be_had_is_exit_code_4_and_an_existing_file_is_never_changed() {
     let missing = Act::new().pipeline("registry.invalid/none:1", &[("test", SEEN)]);
     let before = std::fs::read_to_string(missing.repo().join("agent.yaml")).unwrap();
-    let done = missing.act(["init", "--check"]).status(4).stdout_has("exists and is run as it is");
+    let done =
+        missing.act(["init", "--check"]).status(4).stdout_has("existed before and was not changed");
     let done = done.stdout_has("INFRA_ERROR").stdout_has("Not checked: ");
     assert_eq!(done.read("agent.yaml"), before);
     let done = Act::new().pipeline(image(), &[("test", SEEN)]).act(["init", "--check"]).status(0);

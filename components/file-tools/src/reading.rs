@@ -18,12 +18,12 @@ const LISTED: usize = 200;
 const SEEN: usize = 50_000;
 /// Maximum number of lines and of bytes of text of one file in an answer of `read`, for a range with both ends.
 const RANGE: Most = Most { lines: 500, bytes: 24 * 1024 };
-/// The same for a file without a range, about 4,000 tokens: most source files of a repository fit. A larger one is shown
+/// The bounds of a file that is asked for without a range, about 4,000 tokens: most source files fit. A larger one is shown
 /// by its outline, because a model needs a few ranges of it and pays for every line in each later request.
 const WHOLE: Most = Most { lines: 400, bytes: 16 * 1024 };
-/// The same for the lines after a start without an end, and for the beginning of a large file without an outline.
+/// The bounds of the lines after a start without an end, and of the beginning of a large file without an outline.
 const PAGE: Most = Most { lines: 200, bytes: 10 * 1024 };
-/// The same for the lines above an outline: the comment and the imports at the top of a file.
+/// The bounds of the lines above an outline: the comment and the imports at the top of a file.
 const HEAD: Most = Most { lines: 30, bytes: 2 * 1024 };
 /// Maximum number of bytes of an outline. In a longer one, definitions inside of others are left out.
 const OUTLINE_BYTES: usize = 8 * 1024;

@@ -177,8 +177,8 @@ impl FactsA {
     /// Summarises the facts in one line, for people.
     pub fn summary(&self) -> String {
         let languages =
-            self.inventory.languages.iter().take(3).map(|language| language.name.as_str());
-        let languages = languages.collect::<Vec<_>>().join(", ");
+            self.inventory.languages.iter().take(3).map(|language| format!(", {}", language.name));
+        let languages = languages.collect::<String>();
         let cut = if self.truncated { "; not everything is listed" } else { "" };
         let unseen = |name: &str, said: &str| match self.left_out.get(name) {
             Some(count) if *count > 0 => format!("; {count} {said}"),
@@ -187,7 +187,7 @@ impl FactsA {
         let large = unseen("files_too_large", "too large to be parsed");
         let incomplete = unseen("files_incomplete", "not parsed as a whole");
         format!(
-            "{} files, {languages}; {} symbols, {} imports, {} files with tests{cut}{large}{incomplete}",
+            "{} files{languages}; {} symbols, {} imports, {} files with tests{cut}{large}{incomplete}",
             self.inventory.files,
             self.symbols.len() as u64 + self.left_out.get("symbols").unwrap_or(&0),
             self.imports.len() as u64 + self.left_out.get("imports").unwrap_or(&0),

@@ -14,7 +14,7 @@ const HEADER: usize = 70;
 /// A file with a lower rank is not looked at, and a section with a smaller share of the best score is left out.
 const RANK: f64 = 0.3;
 const SHARE: f64 = 0.35;
-/// Of a longer definition the first lines are shown, and the piece that matches best.
+/// A longer definition is shown by its first lines and by the piece that matches best.
 const LONG: u32 = 90;
 const FIRST: u32 = 4;
 const PIECE: u32 = 40;

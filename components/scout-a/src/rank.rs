@@ -21,7 +21,7 @@ const K1: f64 = 1.2;
 const LONG_TEXT: f64 = 0.6;
 const LONG_PIECE: f64 = 0.5;
 const LONG_SYMBOLS: f64 = 0.5;
-/// How many occurrences in the text one in another field is worth.
+/// A word in another field counts as so many occurrences in the text.
 const IN_DIRECTORY: f64 = 1.0;
 const IN_NAME: f64 = 2.5;
 const IN_SYMBOL: f64 = 1.0;
@@ -32,7 +32,7 @@ const NAME: f64 = 0.8;
 const TEXT: f64 = 0.8;
 /// A symbol that the question names.
 const DEFINES: f64 = 1.0;
-/// What a word in the name of a definition is worth beside those in its text.
+/// A word in the name of a definition counts as so much of its weight, beside those in its text.
 const IN_SECTION_NAME: f64 = 1.0;
 /// Shares of the score of a test, of an importer, and of an imported file.
 const FROM_TEST: f64 = 0.25;

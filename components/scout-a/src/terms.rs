@@ -33,7 +33,7 @@ pub(crate) struct Word {
     first: bool,
 }
 
-/// What a question names.
+/// The names and words in a question.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Terms {
     pub(crate) words: Vec<Word>,

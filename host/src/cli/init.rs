@@ -142,10 +142,11 @@ impl Init {
 
     fn check_existing(&self, root: &Path, output: &Output) -> Result<Exit, Failure> {
         let path = root.join(NAME).display().to_string();
-        if !output.is_json() {
-            output.result_line(&Line::plain(format!("{path} exists and is run as it is.")));
-        }
         let Some((tried, exit)) = check::run(root, output)? else { return Ok(Exit::Cancelled) };
+        // A refusal leaves stdout empty.
+        if !output.is_json() {
+            output.result_line(&Line::plain(format!("{path} existed before and was not changed.")));
+        }
         if output.is_json() {
             output.document(&Checked { path, tried });
         }
