@@ -26,4 +26,5 @@ mod surroundings;
 mod trouble;
 mod tunnel;
 mod views;
+mod warm;
 mod world;

@@ -75,6 +75,9 @@ impl World {
             engine,
             pipeline: Pipeline {
                 image: image::BUSYBOX.into(),
+                prepare: vec![],
+                prepare_inputs: vec![],
+                warm: None,
                 steps: vec![],
                 workspace: Workspace::Auto,
                 include: vec![],

@@ -29,14 +29,15 @@ pub(crate) fn read(tree: &Tree<'_>) -> OwnPipeline {
         return OwnPipeline::default();
     };
     let text = |path: &[&str]| node.text_at(path).map(|(text, _)| text.to_owned());
-    let steps = node.get(&["verification", "steps"]).map_or(&[][..], Node::items);
+    let listed = |key| node.get(&["verification", key]).map_or(&[][..], Node::items);
+    let steps = listed("prepare").iter().chain(listed("steps"));
     let step = |step: &Node| {
         let (command, line) = step.text_at(&["command"])?;
         let name = step.text_at(&["name"]).map_or("", |(name, _)| name).to_owned();
         let command = act_kit::quoting::cut(command.trim(), COMMAND);
         Some(PipelineStep { name, command, source: location(PATH, line) })
     };
-    let steps = steps.iter().filter_map(step).take(STEPS).collect::<Vec<_>>();
+    let steps = steps.filter_map(step).take(STEPS).collect::<Vec<_>>();
     let by_init = tree.text(PATH).is_some_and(|text| text.starts_with(BY_INIT));
     OwnPipeline {
         // An image that was suggested once is no reason to suggest it again.

@@ -24,6 +24,7 @@ use act_model::{
 };
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
+use act_reports::commands::{Kind as CommandKind, parse_line};
 use act_task as task;
 use act_verifier::{Engine, Machine};
 use act_workspace::{NOTES_DIRS, NotesDir, hidden_by_unanchored_line, hidden_files};
@@ -228,11 +229,42 @@ fn repository(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
             let message = format!("{}: {}", config.root.display(), steps.join(", "));
             let mut checks = vec![Check::ok(NAME, message)];
             checks.extend(notes(&config));
+            checks.extend(preparation(&config));
             checks.extend(refused("ca_bundle", task::ca_bundle(&config)));
             (root, Some(config), checks)
         }
         Err(error) => (root, None, vec![Check::red(NAME, error.to_string(), error.hint())]),
     }
+}
+
+/// Suggests `prepare` where the first steps install or build and test nothing: as steps they run with every attempt.
+fn preparation(config: &Config) -> Option<Check> {
+    let pipeline = &config.pipeline;
+    let kinds = |command: &str| -> Vec<CommandKind> {
+        let lines = command.replace("\\\n", " ");
+        lines.lines().flat_map(parse_line).filter_map(|parsed| parsed.kind).collect()
+    };
+    let prepares = |command: &str| {
+        let kinds = kinds(command);
+        !kinds.is_empty()
+            && kinds.iter().all(|kind| matches!(kind, CommandKind::Install | CommandKind::Build))
+    };
+    // The last step stays: a pipeline without steps proves nothing.
+    let before_last = pipeline.steps.split_last().map_or(&[][..], |(_, before)| before);
+    let first = before_last.iter().take_while(|step| prepares(&step.command));
+    let names: Vec<_> = first.map(|step| format!("{:?}", step.name)).collect();
+    if !pipeline.prepare.is_empty() || names.is_empty() {
+        return None;
+    }
+    let names = names.join(", ");
+    Some(Check::note(
+        "repository",
+        format!(
+            "{names} of verification.steps in agent.yaml install or build, again with every attempt"
+        ),
+        "move them to verification.prepare: attempts then begin with what they made once, and SUCCESS still needs a run \
+         of everything",
+    ))
 }
 
 /// Returns a red line in the words of a refusal, if there is one.

@@ -215,12 +215,13 @@ impl Written {
         let wrote = Line::of(Tone::Good, "Wrote");
         let mut lines = vec![wrote.and(Tone::Plain, format!(" {} for {}", self.path, gate.kind))];
         let mut line = |text: String| lines.push(Line::plain(text));
-        line(format!("  image  {}", gate.image));
+        line(format!("  image   {}", gate.image));
         for step in &gate.steps {
-            line(format!("  step   {}: {}", step.name, step.command));
+            let list = if step.prepares { "prepare" } else { "step   " };
+            line(format!("  {list} {}: {}", step.name, step.command));
         }
         for note in &gate.notes {
-            line(format!("  note   {note}"));
+            line(format!("  note    {note}"));
         }
         for OtherProject { root, test } in &gate.others {
             line(format!("  not verified unless a step runs it: {root} ({test})"));

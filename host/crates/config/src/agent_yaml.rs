@@ -11,7 +11,7 @@ use super::scalar::{self, Value};
 use super::user::LONGEST_MODEL_TIMEOUT;
 use super::{
     ComponentKind, ComponentRequest, Config, DeadlineSettings, Limits, Pipeline, SourceWrites,
-    Step, User, Workspace,
+    Step, User, Warm, Workspace,
 };
 
 /// The time limit of a step when `agent.yaml` sets none.
@@ -74,6 +74,9 @@ struct TaskLimits {
 #[serde(deny_unknown_fields)]
 struct Verification {
     container_image: Option<Value>,
+    prepare: Option<Vec<Spanned<RawStep>>>,
+    prepare_inputs: Option<Vec<Value>>,
+    warm: Option<Value>,
     steps: Option<Vec<Spanned<RawStep>>>,
     workspace: Option<Value>,
     include: Option<Vec<Value>>,
@@ -188,9 +191,7 @@ fn pipeline(raw: Verification) -> Result<Pipeline, ConfigError> {
     }
     let network =
         scalar::word(raw.network.as_ref(), "verification.network", &ON_OFF)?.unwrap_or(true);
-    let raw_steps = raw.steps.unwrap_or_default();
-    let mut steps = vec![];
-    for (index, at) in raw_steps.iter().enumerate() {
+    let step = |(index, at): (usize, &Spanned<RawStep>)| {
         let step = &at.value;
         let name = scalar::text(step.name.as_ref(), "name")?;
         let command = scalar::script(step.command.as_ref(), "command")?;
@@ -200,16 +201,25 @@ fn pipeline(raw: Verification) -> Result<Pipeline, ConfigError> {
             name: name.as_deref().map(shown),
             field,
         };
-        steps.push(Step {
+        Ok(Step {
             command: command
                 .ok_or_else(|| missing(if name.is_none() { "name" } else { "command" }))?,
             network: scalar::word(step.network.as_ref(), "network", &ON_OFF)?.unwrap_or(network),
             name: name.clone().ok_or_else(|| missing("name"))?,
-        });
-    }
+        })
+    };
+    let listed = |raw: Option<Vec<Spanned<RawStep>>>| {
+        raw.unwrap_or_default().iter().enumerate().map(step).collect::<Result<Vec<_>, _>>()
+    };
+    let (prepare, steps) = (listed(raw.prepare)?, listed(raw.steps)?);
     if steps.is_empty() {
         return Err(ConfigError::NoSteps);
     }
+    let globs = |raw: Option<Vec<Value>>, key: &str| {
+        raw.unwrap_or_default().iter().map(|value| glob(value, key)).collect::<Result<_, _>>()
+    };
+    // A warm run that ends a task is the choice of a person, so `final` is no word of this file.
+    let warm = [("off", Warm::Off), ("attempts", Warm::Attempts)];
     let workspaces = [
         ("auto", Workspace::Auto),
         ("copy", Workspace::Copy),
@@ -220,10 +230,13 @@ fn pipeline(raw: Verification) -> Result<Pipeline, ConfigError> {
     let users = [("caller", User::Caller), ("root", User::Root)];
     Ok(Pipeline {
         image,
+        prepare,
+        prepare_inputs: globs(raw.prepare_inputs, "verification.prepare_inputs")?,
+        warm: scalar::word(raw.warm.as_ref(), "verification.warm", &warm)?,
         steps,
         workspace: scalar::word(raw.workspace.as_ref(), "verification.workspace", &workspaces)?
             .unwrap_or(Workspace::Auto),
-        include: raw.include.unwrap_or_default().iter().map(include).collect::<Result<_, _>>()?,
+        include: globs(raw.include, "verification.include")?,
         source_writes: scalar::word(
             raw.source_writes.as_ref(),
             "verification.source_writes",
@@ -237,8 +250,7 @@ fn pipeline(raw: Verification) -> Result<Pipeline, ConfigError> {
     })
 }
 
-fn include(value: &Value) -> Result<String, ConfigError> {
-    let key = "verification.include";
+fn glob(value: &Value, key: &str) -> Result<String, ConfigError> {
     let glob = scalar::text(Some(value), key)?
         .filter(|glob| stays_inside(glob) && globset::Glob::new(glob).is_ok());
     glob.ok_or_else(|| scalar::wrong(value, key, "a glob relative to the repository"))

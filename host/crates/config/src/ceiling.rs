@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::{Config, User};
+use super::{Config, User, Warm};
 
 /// Tokens that a task may spend, input (cached included) and output of all roles, unless a setting says otherwise. This
 /// is about ten times what a large task of the benchmarks used, so it stops a task that makes no progress and no other.
@@ -56,6 +56,8 @@ pub struct ConfigCeiling {
     pub step_network: Option<bool>,
     /// `verification.user`
     pub step_user: Option<User>,
+    /// `verification.warm`
+    pub warm: Option<Warm>,
     /// `gitignore`
     pub gitignore: Option<bool>,
     /// `agents_md`
@@ -69,6 +71,7 @@ pub struct ConfigCeiling {
 pub struct VerifierTable {
     network: Option<Network>,
     user: Option<StepUser>,
+    warm: Option<WarmWord>,
     limits: StepLimits,
 }
 
@@ -107,6 +110,14 @@ enum StepUser {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
+enum WarmWord {
+    Off,
+    Attempts,
+    Final,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 enum Network {
     On,
     Off,
@@ -115,13 +126,18 @@ enum Network {
 impl VerifierTable {
     /// Writes the limits of the table into a ceiling.
     pub fn lower(self, ceiling: &mut ConfigCeiling) {
-        let Self { network, user, limits } = self;
+        let Self { network, user, warm, limits } = self;
         (ceiling.cpus, ceiling.memory_mb, ceiling.pids) =
             (limits.cpus, limits.memory_mb, limits.pids);
         ceiling.step_network = network.map(|network| network == Network::On);
         ceiling.step_user = user.map(|user| match user {
             StepUser::Caller => User::Caller,
             StepUser::Root => User::Root,
+        });
+        ceiling.warm = warm.map(|warm| match warm {
+            WarmWord::Off => Warm::Off,
+            WarmWord::Attempts => Warm::Attempts,
+            WarmWord::Final => Warm::Final,
         });
     }
 }
@@ -147,6 +163,9 @@ impl Config {
         lower(&mut pipeline.limits.memory_mb, user.memory_mb, policy.memory_mb);
         lower(&mut pipeline.limits.pids, user.pids, policy.pids);
         lower(&mut pipeline.user, user.step_user, policy.step_user);
+        // The one key that a person may raise above its default: neither a repository nor the administrator asks for it.
+        let wanted = [user.warm.or(Some(Warm::Attempts)), pipeline.warm, policy.warm];
+        pipeline.warm = wanted.into_iter().flatten().min();
         lower(&mut self.gitignore, user.gitignore, policy.gitignore);
         lower(&mut self.agents_md, user.agents_md, policy.agents_md);
         if effective(None, None, user.step_network, policy.step_network) == Some(false) {
@@ -268,6 +287,38 @@ mod tests {
 
     // CONFIG-18
     #[test]
+    fn only_a_person_lets_a_warm_run_end_a_task_and_everyone_else_may_forbid_more() {
+        let yaml = |warm: &str| {
+            format!(
+                "verification: {{container_image: i, prepare: [{{name: a, command: b}}], {warm} \
+                 steps: [{{name: c, command: d}}]}}"
+            )
+        };
+        let in_force = |text: &str, user, policy| {
+            let parsed = agent_yaml::parse(&yaml(text)).unwrap();
+            let mut config = parsed.into_config("/".into(), String::new());
+            let ceiling = |warm| ConfigCeiling { warm, ..ConfigCeiling::default() };
+            config.lower(&ceiling(user), &ceiling(policy));
+            config.pipeline.warm()
+        };
+        let (off, attempts, last) = (Some(Warm::Off), Some(Warm::Attempts), Some(Warm::Final));
+        for (text, user, policy, expected) in [
+            ("", None, None, Warm::Attempts),
+            ("", last, None, Warm::Final),
+            ("", None, last, Warm::Attempts),
+            ("", last, attempts, Warm::Attempts),
+            ("warm: attempts,", last, None, Warm::Attempts),
+            ("warm: off,", last, last, Warm::Off),
+            ("", off, None, Warm::Off),
+            ("", None, off, Warm::Off),
+        ] {
+            assert_eq!(in_force(text, user, policy), expected, "{text} {user:?} {policy:?}");
+        }
+        assert!(agent_yaml::parse(&yaml("warm: final,")).is_err());
+    }
+
+    // CONFIG-18
+    #[test]
     fn a_ceiling_never_raises_what_the_repository_sets() {
         let wide = ConfigCeiling {
             max_tokens: Some(u64::MAX),
@@ -278,6 +329,7 @@ mod tests {
             pids: Some(u64::MAX),
             step_network: Some(true),
             step_user: Some(User::Root),
+            warm: None,
             gitignore: Some(true),
             agents_md: Some(true),
         };

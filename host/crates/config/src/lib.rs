@@ -59,6 +59,13 @@ pub struct Config {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pipeline {
     pub image: String,
+    /// The steps that install, fetch and build. They run before `steps`, or once for a warm base of many runs.
+    pub prepare: Vec<Step>,
+    /// Globs of the files that decide what `prepare` makes; empty if every file of the repository may.
+    pub prepare_inputs: Vec<String>,
+    /// The runs that may start from a warm base, as `agent.yaml` says and, after [`Config::lower`], as is in force. `None`
+    /// if `agent.yaml` does not say.
+    pub warm: Option<Warm>,
     /// The steps in their order; there is at least one.
     pub steps: Vec<Step>,
     pub workspace: Workspace,
@@ -74,9 +81,20 @@ pub struct Pipeline {
 }
 
 impl Pipeline {
+    /// Returns the steps of a run that begins with nothing: `prepare`, then `steps`.
+    pub fn all_steps(&self) -> impl Iterator<Item = &Step> {
+        self.prepare.iter().chain(&self.steps)
+    }
+
+    /// Returns which runs may start from a warm base. Without `prepare` there is no base.
+    pub fn warm(&self) -> Warm {
+        if self.prepare.is_empty() { Warm::Off } else { self.warm.unwrap_or(Warm::Attempts) }
+    }
+
     /// Removes the network from every step, whatever `agent.yaml` says.
     pub fn cut_off(&mut self) {
-        for step in self.steps.iter_mut().filter(|step| step.network) {
+        let steps = self.prepare.iter_mut().chain(&mut self.steps);
+        for step in steps.filter(|step| step.network) {
             step.network = false;
             self.cut_off.push(step.name.clone());
         }
@@ -91,6 +109,17 @@ pub struct Step {
     pub command: String,
     /// The step has a network, by its own setting or that of the pipeline.
     pub network: bool,
+}
+
+/// The runs of a task that may start from a warm base. The order is that of how much they rely on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Warm {
+    /// None: every run is cold.
+    Off,
+    /// The attempts. A green one counts only after a cold run.
+    Attempts,
+    /// Also the run that ends a task. A person chooses this, never a repository.
+    Final,
 }
 
 /// How a container sees the repository.

@@ -36,6 +36,9 @@ fn a_minimal_file_gets_the_documented_defaults() {
         config.pipeline,
         Pipeline {
             image: "python:3.12-slim".into(),
+            prepare: vec![],
+            prepare_inputs: vec![],
+            warm: None,
             steps: vec![Step { name: "test".into(), command: "pytest -q".into(), network: true }],
             workspace: Workspace::Auto,
             include: vec![],
@@ -416,4 +419,32 @@ fn the_line_in_gitignore_can_be_turned_off() {
     for wrong in ["no", "0", "off"] {
         assert_eq!(with(wrong).unwrap_err().code(), "wrong_value", "{wrong}");
     }
+}
+
+// CONFIG-50
+#[test]
+fn steps_that_prepare_stand_before_the_others_and_share_their_rules() {
+    let config = load_text(
+        "verification:\n  container_image: i\n  network: off\n  prepare_inputs: [\"*.lock\"]\n  warm: off\n  \
+         prepare: [{name: install, command: make deps, network: on}, {name: build, command: make}]\n  \
+         steps: [{name: test, command: make test}]\n",
+    )
+    .unwrap();
+    let all: Vec<_> =
+        config.pipeline.all_steps().map(|step| (step.name.as_str(), step.network)).collect();
+    assert_eq!(all, [("install", true), ("build", false), ("test", false)]);
+    assert_eq!(config.pipeline.prepare.len(), 2);
+    assert_eq!(config.pipeline.prepare_inputs, ["*.lock"]);
+    assert_eq!(config.pipeline.warm, Some(crate::Warm::Off));
+    let mut cut = config.pipeline.clone();
+    cut.cut_off();
+    assert_eq!(cut.cut_off, ["install"]);
+    for wrong in ["prepare: [{name: a}]", "prepare_inputs: [../x]", "warm: always"] {
+        let text = format!(
+            "verification: {{container_image: i, steps: [{{name: t, command: t}}], {wrong}}}\n"
+        );
+        assert!(load_text(&text).is_err(), "{wrong}");
+    }
+    let only = "verification: {container_image: i, prepare: [{name: t, command: t}]}\n";
+    assert_eq!(load_text(only).unwrap_err().code(), "steps_required");
 }

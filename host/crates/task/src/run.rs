@@ -590,7 +590,7 @@ fn record_start(
     };
     let started = Entry::new(Event::TaskStarted).digest("text", Some(&text)).names(mode);
     audit.append(started)?;
-    let steps = config.pipeline.steps.len() as u64;
+    let steps = config.pipeline.all_steps().count() as u64;
     let snapshot = Entry::new(Event::GateSnapshot).object("agent.yaml").count("steps", steps);
     audit.append(snapshot.digest("pipeline", Some(&config.sha256)))?;
     audit.settle()?;

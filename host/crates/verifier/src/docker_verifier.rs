@@ -130,7 +130,7 @@ impl DockerVerifier {
 
     /// Returns the seconds after which the container of a run ends by itself.
     fn lifetime(&self) -> u64 {
-        let steps = u64::try_from(self.config.pipeline.steps.len()).unwrap_or(u64::MAX);
+        let steps = u64::try_from(self.config.pipeline.all_steps().count()).unwrap_or(u64::MAX);
         let steps = self.config.step_timeout.as_secs().saturating_mul(steps);
         // Every `sleep` takes a number of this size.
         steps.saturating_add(LIFETIME_SLACK).min(u64::from(u32::MAX / 2))
@@ -421,7 +421,7 @@ impl<'a> Run<'a> {
             environment: step_environment(image.path.as_deref(), readonly, ca_bundle),
             user: self.verifier.user(),
             limits: pipeline.limits,
-            network: pipeline.steps.iter().any(|step| step.network),
+            network: pipeline.all_steps().any(|step| step.network),
             lifetime_seconds: self.verifier.lifetime(),
             labels: self.verifier.labels(&self.dir),
         }
@@ -613,7 +613,7 @@ impl<'a> Run<'a> {
             .record(Event::GateStarted)
             .decision(Decision::Allow)
             .count("attempt", u64::from(attempt))
-            .count("steps", config.pipeline.steps.len() as u64)
+            .count("steps", config.pipeline.all_steps().count() as u64)
             .names(components.map(|component| format!("{} {}", component.name, component.sha256)));
         self.write_record(record).await.map(drop)
     }

@@ -51,7 +51,7 @@ pub(crate) async fn run_steps(
     runner: &mut dyn StepRunner,
     commands: &mut Vec<CommandExecuted>,
 ) -> Option<Verdict> {
-    for (number, step) in (1..).zip(&pipeline.steps) {
+    for (number, step) in (1..).zip(pipeline.all_steps()) {
         let (command, verdict) = runner.run(number, step).await?;
         commands.push(command);
         if verdict != Verdict::Pass {
@@ -194,6 +194,9 @@ mod tests {
         let step = |n| Step { name: format!("s{n}"), command: format!("c{n}"), network: n == 1 };
         Pipeline {
             image: "image".into(),
+            prepare: vec![],
+            prepare_inputs: vec![],
+            warm: None,
             steps: (1..=steps).map(step).collect(),
             workspace: Workspace::Auto,
             include: vec![],
@@ -213,7 +216,7 @@ mod tests {
         let mut pipeline = pipeline(2);
         assert_eq!(cut_off_warning(&pipeline), None);
         pipeline.cut_off();
-        assert!(pipeline.steps.iter().all(|step| !step.network));
+        assert!(pipeline.all_steps().all(|step| !step.network));
         let warning = cut_off_warning(&pipeline).unwrap();
         assert_eq!(warning.code, WarningCode::NetworkCutOff);
         assert!(warning.message.ends_with("turns it on for \"s1\""));

@@ -235,7 +235,7 @@ impl ContainerSteps<'_> {
                 "the container ended before the first step; an image needs `sleep` and a working /bin/sh",
             ),
             Ok(state) if !state.running => {
-                let step = self.verifier.config.pipeline.steps.get(number - 1);
+                let step = self.verifier.config.pipeline.all_steps().nth(number - 1);
                 step.map_or_else(|| error.into(), |step| container_gone(step, state.oom_killed))
             }
             _ => error.into(),

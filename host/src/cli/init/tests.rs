@@ -36,8 +36,10 @@ fn choose(facts: &FactsB, files: &[(&str, &str)]) -> Gate {
     // Every gate is a configuration that loads, and has the steps that were chosen.
     let config = load(&yaml::text(&gate, false), gate.package.as_deref());
     assert_eq!(config.pipeline.image, gate.image);
-    let loaded = config.pipeline.steps.iter().map(|step| (&step.name, &step.command));
+    let loaded = config.pipeline.all_steps().map(|step| (&step.name, &step.command));
     assert!(loaded.eq(gate.steps.iter().map(|step| (&step.name, &step.command))));
+    let prepares = gate.steps.iter().filter(|step| step.prepares).count();
+    assert_eq!(config.pipeline.prepare.len(), prepares, "{gate:?}");
     // Preparation never stands behind a test.
     assert!(gate.steps.is_sorted_by_key(|step| !step.prepares), "{gate:?}");
     gate
@@ -520,7 +522,7 @@ fn the_file_says_who_wrote_it_where_each_step_comes_from_and_which_part_it_belon
     let prepared = yaml.find("# Preparation: ").unwrap();
     let install =
         yaml.find("    # f:1\n    - {name: install, command: \"npm ci\", network: on}\n").unwrap();
-    let tests = yaml.find("    # Tests.\n    # f:1; without network, ").unwrap();
+    let tests = yaml.find("  # Tests.\n  steps:\n    # f:1; without network, ").unwrap();
     assert!(prepared < install && install < tests, "{yaml}");
     let mut hostile = facts("npm", "jest", &[("test", "npm test")]);
     hostile.projects[0].commands.test.as_mut().unwrap().source.path =
@@ -549,6 +551,9 @@ fn every_key_is_there_as_a_comment_that_can_be_used() {
     assert_eq!(config.monorepo_package.as_deref(), Some("packages/api"));
     for key in [
         "container_image",
+        "prepare",
+        "prepare_inputs",
+        "warm",
         "steps",
         "workspace",
         "include",

@@ -13,10 +13,17 @@ const IN_VERIFICATION: &str = "\
 \x20 # workspace: auto      # the view of the steps: copy, overlay (for a large tree) or readonly
   # include: []          # ignored files that the steps need, as globs: [\"data/*.csv\"]
   # source_writes: fail  # warn: a step may change files of its copy of the repository
+  # prepare_inputs: []   # the files that decide what `prepare` makes, as globs; without them every committed file does
+  # warm: attempts       # off: every run executes `prepare`, too
   # network: on          # off: no step has network; a step may have its own `network`
   # limits: {cpus: 4, memory_mb: 8192, pids: 2048}
   # ca_bundle: /etc/ssl/certs/ca-certificates.crt  # certificates that the steps trust, as for a proxy
 ";
+/// The beginning of the steps that install, fetch and build.
+const PREPARE: &str = "\
+\x20 # Preparation: these steps install, fetch and build what the tests need. `act` runs them once on the last commit, and\n\
+\x20 # the attempts of a task begin with the result; before a task succeeds, everything runs once more from nothing.\n\
+\x20 prepare:\n";
 const USER: &str =
     "  # user: caller         # root: the steps may install packages of the system\n";
 const PACKAGE: &str =
@@ -57,19 +64,13 @@ pub(super) fn text(gate: &Gate, no_gitignore: bool) -> String {
         out.push_str(&format!("  # Note: {}\n", one_line(note)));
     }
     out.push_str("  # Steps see a copy of the working tree, or an overlay if it is large; they cannot change the repository.\n");
-    out.push_str("  steps:\n");
-    let mut part = None;
-    for step in &gate.steps {
-        if part.replace(step.prepares) != Some(step.prepares) {
-            out.push_str(match step.prepares {
-                true => {
-                    "    # Preparation: these steps install, fetch and build what the tests need.\n"
-                }
-                false => "    # Tests.\n",
-            });
-        }
-        out.push_str(&entry(step));
+    let (prepare, steps): (Vec<_>, Vec<_>) = gate.steps.iter().partition(|step| step.prepares);
+    if !prepare.is_empty() {
+        out.push_str(PREPARE);
+        prepare.into_iter().for_each(|step| out.push_str(&entry(step)));
     }
+    out.push_str("  # Tests.\n  steps:\n");
+    steps.into_iter().for_each(|step| out.push_str(&entry(step)));
     out.push_str(IN_VERIFICATION);
     if !gate.others.is_empty() {
         out.push_str(

@@ -222,7 +222,7 @@ impl Session<'_> {
             })
             .collect();
         let commands: Vec<&str> =
-            self.editor.gate.pipeline.steps.iter().map(|step| step.command.as_str()).collect();
+            self.editor.gate.pipeline.all_steps().map(|step| step.command.as_str()).collect();
         let package = self.editor.input.package.as_deref();
         gate_inputs_changed(
             &changes,
@@ -337,7 +337,7 @@ impl Session<'_> {
         let report = StuckReport {
             hypotheses: theories,
             hypotheses_derived: derived,
-            steps: editor.gate.pipeline.steps.iter().map(|step| step.name.clone()).collect(),
+            steps: editor.gate.pipeline.all_steps().map(|step| step.name.clone()).collect(),
             strategies: self.strategies.so_far(&self.changes()),
             runs: self.plans.runs().to_vec(),
             files_modified: self.changed_files(),

@@ -16,7 +16,7 @@ use super::{Aim, CONVERSATION_BYTES, Session, TURNS_PER_ATTEMPT, TaskInput};
 use crate::context::{ScoutPayload, VerifiedRun};
 use crate::instructions::InstructionFile;
 use crate::scout::shown as shown_report;
-use act_config::{Pipeline, SourceWrites, Workspace};
+use act_config::{Pipeline, SourceWrites, Warm, Workspace};
 use act_core::terminal_text::is_hidden;
 use act_core::verification::Status;
 use act_reports::source::language;
@@ -172,8 +172,8 @@ fn pipeline(briefing: &Briefing<'_>) -> String {
          steps there{place}, in this order, each with `/bin/sh -c`. The first step that fails ends the run.\n",
         one_line(&pipeline.image, 200)
     );
-    let all = |on: bool| pipeline.steps.iter().all(|step| step.network == on);
-    for (at, step) in pipeline.steps.iter().take(STEPS).enumerate() {
+    let all = |on: bool| pipeline.all_steps().all(|step| step.network == on);
+    for (at, step) in pipeline.all_steps().take(STEPS).enumerate() {
         let network = match (all(true) || all(false), step.network) {
             (true, _) => "",
             (false, true) => ", with a network",
@@ -187,10 +187,14 @@ fn pipeline(briefing: &Briefing<'_>) -> String {
             text.push_str("   (the rest of the command is in agent.yaml)\n");
         }
     }
-    if pipeline.steps.len() > STEPS {
+    let (first, count) = (pipeline.prepare.len(), pipeline.all_steps().count());
+    if count > STEPS {
+        text.push_str(&format!("\n({} more steps are in agent.yaml)\n", count - STEPS));
+    }
+    if first > 0 && pipeline.warm() != Warm::Off {
         text.push_str(&format!(
-            "\n({} more steps are in agent.yaml)\n",
-            pipeline.steps.len() - STEPS
+            "\nThe first {first} prepare: an attempt may begin with what they made of the last commit, and a green one is \
+             repeated with every step in a fresh container before it counts.\n"
         ));
     }
     text.push_str(match (all(true), all(false)) {
@@ -609,6 +613,9 @@ mod tests {
     fn gate(steps: Vec<Step>) -> Gate {
         let pipeline = Pipeline {
             image: "python:3.12-slim".to_owned(),
+            prepare: vec![],
+            prepare_inputs: vec![],
+            warm: None,
             steps,
             workspace: Workspace::Auto,
             include: vec![],

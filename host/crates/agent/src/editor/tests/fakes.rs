@@ -264,6 +264,9 @@ impl Story {
 fn gate() -> Gate {
     let pipeline = Pipeline {
         image: "alpine:3".to_owned(),
+        prepare: vec![],
+        prepare_inputs: vec![],
+        warm: None,
         steps: vec![Step {
             name: "test".to_owned(),
             command: "grep -qx right answer.txt".to_owned(),
