@@ -1,4 +1,4 @@
-//! Counts of tests that failed, passed and were left out, as the summaries of tools state them.
+//! Counts of tests that failed, were cancelled, passed and were left out, as the summaries of tools state them.
 
 use super::log::Log;
 
@@ -6,6 +6,8 @@ use super::log::Log;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     pub failed: Option<u64>,
+    /// Tests that never finished because the test or suite around them ended.
+    pub cancelled: Option<u64>,
     pub passed: Option<u64>,
     pub skipped: Option<u64>,
 }
@@ -18,7 +20,7 @@ impl Counts {
 
     fn new(failed: u64, passed: u64, skipped: u64) -> Self {
         let some = |count| Some(count).filter(|count| *count > 0);
-        Self { failed: some(failed), passed: Some(passed), skipped: some(skipped) }
+        Self { failed: some(failed), cancelled: None, passed: Some(passed), skipped: some(skipped) }
     }
 
     /// Returns the sum of two counts.
@@ -29,16 +31,22 @@ impl Counts {
         };
         Self {
             failed: sum(self.failed, other.failed),
+            cancelled: sum(self.cancelled, other.cancelled),
             passed: sum(self.passed, other.passed),
             skipped: sum(self.skipped, other.skipped),
         }
     }
 }
 
-/// Writes `3 failed, 40 passed, 2 skipped`; nothing when no number is known.
+/// Writes `3 failed, 1 cancelled, 40 passed, 2 skipped`; nothing when no number is known.
 impl std::fmt::Display for Counts {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let parts = [(self.failed, "failed"), (self.passed, "passed"), (self.skipped, "skipped")];
+        let parts = [
+            (self.failed, "failed"),
+            (self.cancelled, "cancelled"),
+            (self.passed, "passed"),
+            (self.skipped, "skipped"),
+        ];
         let parts = parts.iter().filter_map(|(count, word)| Some(format!("{} {word}", (*count)?)));
         f.write_str(&parts.collect::<Vec<_>>().join(", "))
     }
@@ -218,6 +226,7 @@ fn node(line: &str) -> Option<Counts> {
     match word {
         "pass" => Some(Counts { passed: count, ..Counts::default() }),
         "fail" => Some(Counts { failed: count, ..Counts::default() }),
+        "cancelled" => Some(Counts { cancelled: count, ..Counts::default() }),
         "skipped" => Some(Counts { skipped: count, ..Counts::default() }),
         _ => None,
     }

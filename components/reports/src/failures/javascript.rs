@@ -1,7 +1,7 @@
 //! jest, vitest, mocha, node:test, rspec, tsc, eslint.
 
 use super::log::Log;
-use super::{FAILURES, Failing, Found, Heads, MARKS, Reading};
+use super::{Below, FAILURES, Failing, Found, Heads, MARKS, Reading};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -260,6 +260,21 @@ pub(super) fn node_test(log: &Log) -> Option<Reading> {
     if log.line(end).starts_with('#') { tap(log, end) } else { spec(log, end) }
 }
 
+/// The message of a test that never finished because the test or suite around it ended.
+const CANCELLED: &str = "test did not finish before its parent and was cancelled";
+
+/// Returns a text without the quotes around the whole of it.
+fn unquoted(text: &str) -> &str {
+    let inner =
+        ['\'', '"'].iter().find_map(|quote| text.strip_prefix(*quote)?.strip_suffix(*quote));
+    inner.unwrap_or(text)
+}
+
+/// The name of a result: `✖ adds (0.2ms)`.
+fn without_duration(name: &str) -> &str {
+    name.rsplit_once(" (").map_or(name, |(name, _)| name)
+}
+
 /// Reads the list behind the summary. Each entry has its location above and its error below.
 fn spec(log: &Log, end: usize) -> Option<Reading> {
     let list = log.last(|line| line.starts_with("✖ failing tests:")).unwrap_or(end);
@@ -275,9 +290,8 @@ fn spec(log: &Log, end: usize) -> Option<Reading> {
             marks.push(at);
         }
         if let Some(name) = name {
-            let name = name.rsplit_once(" (").map_or(name, |(name, _)| name);
             let head = if at > 0 && log.line(at - 1).starts_with("test at ") { at - 1 } else { at };
-            found.add(|| Failing::new(name, None, head..log.len()));
+            found.add(|| Failing::new(without_duration(name), None, head..log.len()));
         }
     }
     let Found { mut failing, more } = found;
@@ -285,9 +299,14 @@ fn spec(log: &Log, end: usize) -> Option<Reading> {
         let body = log.lines(one.block.clone()).find(|(_, line)| line.starts_with("✖ "));
         let body = body.map_or(one.block.start, |(at, _)| at) + 1..one.block.end;
         let message = error(log, body).unwrap_or_default();
-        let said = message.trim_matches('\'');
+        let said = unquoted(&message);
         one.outer = said.ends_with(" subtest failed") || said.ends_with(" subtests failed");
-        one.say(Some(message));
+        one.cancelled = said == CANCELLED;
+        one.say(Some(if one.cancelled { said.to_owned() } else { message }));
+    }
+    let below = below(log, list, &failing);
+    for one in &mut failing {
+        one.below = below.get(one.name.as_str()).copied().unwrap_or_default();
     }
     marks.extend(frames(log, list, log.len()));
     Some(Reading {
@@ -301,12 +320,58 @@ fn spec(log: &Log, end: usize) -> Option<Reading> {
     })
 }
 
+/// Returns what happened inside of the tests and suites above the list, by their names. A name that another result without
+/// tests inside has as well is left out, because the list names no suite.
+fn below(log: &Log, list: usize, failing: &[Failing]) -> HashMap<String, Below> {
+    let cancelled: HashSet<&str> =
+        failing.iter().filter(|one| one.cancelled).map(|one| one.name.as_str()).collect();
+    let (mut around, mut alone) = (HashMap::<String, Below>::new(), HashSet::new());
+    // The results that are open, with their indents and the numbers of failed and cancelled tests before them.
+    let mut open = Vec::<(usize, &str, usize, usize)>::new();
+    let (mut failed, mut ended) = (0, 0);
+    for (_, line) in log.lines(0..list) {
+        let text = line.trim_start();
+        let indent = line.len() - text.len();
+        let (begins, fails) = (text.strip_prefix("▶ "), text.strip_prefix("✖ "));
+        let Some(name) = begins.or(fails).map(without_duration) else { continue };
+        while open.last().is_some_and(|(depth, ..)| *depth > indent) {
+            open.pop();
+        }
+        let last = open.pop_if(|(depth, opened, ..)| *depth == indent && *opened == name);
+        match (last, begins) {
+            (Some((_, _, failed_before, ended_before)), _) => {
+                let now = match (failed > failed_before, ended > ended_before) {
+                    (true, _) => Below::Failed,
+                    (false, true) => Below::Cancelled,
+                    (false, false) => Below::Nothing,
+                };
+                around.insert(name.to_owned(), now);
+            }
+            (None, Some(_)) => {
+                open.pop_if(|(depth, ..)| *depth == indent);
+                open.push((indent, name, failed, ended));
+            }
+            (None, None) => {
+                alone.insert(name);
+                match cancelled.contains(name) {
+                    true => ended += 1,
+                    false => failed += 1,
+                }
+            }
+        }
+    }
+    around.retain(|name, _| !alone.contains(name.as_str()));
+    around
+}
+
 fn tap(log: &Log, end: usize) -> Option<Reading> {
     fn test(line: &str) -> Option<&str> {
         let (_, name) = line.trim_start().strip_prefix("not ok ")?.split_once(" - ")?;
         Some(name)
     }
     let (mut found, mut marks) = (Found::default(), Vec::new());
+    // The indents of the tests that failed or were cancelled inside of a test whose result is still to come.
+    let mut inside = Vec::<(usize, Below)>::new();
     for (at, line) in log.lines(0..end) {
         let Some(name) = test(line) else { continue };
         let ends = |line: &str| line.trim() == "..." || test(line).is_some();
@@ -315,8 +380,21 @@ fn tap(log: &Log, end: usize) -> Option<Reading> {
         let field = |key: &str| {
             log.lines(block.clone()).find(|(_, line)| line.trim_start().starts_with(key))
         };
+        let cancelled = field("failureType: 'cancelledByParent'").is_some();
+        let indent = line.len() - line.trim_start().len();
+        let mut below = Below::Nothing;
+        while let Some((_, one)) = inside.pop_if(|(depth, _)| *depth > indent) {
+            below = below.max(one);
+        }
         // A suite fails when a test inside of it does.
-        if field("failureType: 'subtestsFailed'").is_some() {
+        let outer = field("failureType: 'subtestsFailed'").is_some();
+        let own = match (outer, cancelled) {
+            (true, _) => below,
+            (false, true) => below.max(Below::Cancelled),
+            (false, false) => Below::Failed,
+        };
+        inside.push((indent, own));
+        if outer {
             continue;
         }
         if found.is_full() {
@@ -325,15 +403,17 @@ fn tap(log: &Log, end: usize) -> Option<Reading> {
         }
         marks.extend(field("location:").map(|(at, _)| at));
         let message = field("error:").and_then(|(at, line)| {
-            let text =
-                line.trim_start().trim_start_matches("error:").trim().trim_matches(['\'', '"']);
+            let text = unquoted(line.trim_start().trim_start_matches("error:").trim());
             if text.starts_with('|') {
                 error(log, at + 1..block.end)
             } else {
                 Some(text.to_owned())
             }
         });
-        found.add(|| Failing::new(name.split(" # ").next().unwrap_or(name), message, block));
+        found.add(|| {
+            let name = name.split(" # ").next().unwrap_or(name);
+            Failing { cancelled, below, ..Failing::new(name, message, block) }
+        });
     }
     let Found { failing, more } = found;
     Some(Reading {

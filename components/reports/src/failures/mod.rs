@@ -29,7 +29,7 @@ mod rust;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ops::Range;
 
 pub use counts::Counts;
@@ -94,14 +94,43 @@ pub struct Failing {
     block: Range<usize>,
     /// The place, where the block does not show it.
     place: Option<(String, u32)>,
-    /// A suite that failed because of a test inside of it.
+    /// The test or suite failed only because a test inside of it did.
     outer: bool,
+    /// The test never finished because the test or suite around it ended.
+    cancelled: bool,
+    below: Below,
+}
+
+/// What happened to the tests inside of a test or suite that failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Below {
+    /// Nothing failed there; a test with no tests inside is such a one, too.
+    #[default]
+    Nothing,
+    Cancelled,
+    Failed,
 }
 
 impl Failing {
     fn new(name: &str, message: Option<String>, block: Range<usize>) -> Self {
         let message = cut(message.unwrap_or_default().trim(), TEXT);
-        Self { name: cut(name.trim(), TEXT), message, block, place: None, outer: false }
+        Self { name: cut(name.trim(), TEXT), message, block, ..Self::default() }
+    }
+
+    /// Returns whether the failure is one of a single test. What failed around other tests that did not pass is none: it
+    /// is counted by them.
+    fn is_test(&self) -> bool {
+        !self.name.is_empty() && !self.cancelled && self.below == Below::Nothing
+    }
+
+    /// The place of the failure in the list: a failure around others says less than they do, and a test that was cancelled
+    /// says nothing about its own code.
+    fn rank(&self) -> u8 {
+        match (self.cancelled, self.below) {
+            (true, _) => 2,
+            (false, Below::Failed) => 1,
+            (false, Below::Nothing | Below::Cancelled) => 0,
+        }
     }
 
     /// Sets the message, without its end where it is long.
@@ -317,14 +346,15 @@ impl Failure {
     }
 }
 
-/// Failures with the same message, apart from numbers, addresses, paths and quoted values.
+/// Failures of one cause: their messages are the same apart from the name of the test and from values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// The message of the first failure.
     pub message: String,
     /// The indices of its failures, in the order of the log.
     pub failures: Vec<usize>,
-    /// The lines of the log about the first failure, without noise.
+    /// The lines of the log about the first failure, without noise and without its message. Empty where there is nothing
+    /// more, and where tests inside of the failure show the cause.
     pub excerpt: String,
 }
 
@@ -355,32 +385,58 @@ impl Failures {
     /// Parses a log of a step that failed. `own` returns the path in the repository that a path in the log means, or
     /// `None` for a path outside of it.
     pub fn of(log: &Log, own: &dyn Fn(&str) -> Option<String>) -> Self {
+        Self::of_task(log, own, &|_| false)
+    }
+
+    /// Parses a log of a step that failed, as [`Failures::of`] does. Failures with a frame in a file for which `first` holds
+    /// come first: a task's own tests say most about its change.
+    pub fn of_task(
+        log: &Log,
+        own: &dyn Fn(&str) -> Option<String>,
+        first: &dyn Fn(&str) -> bool,
+    ) -> Self {
         let Reading { tool, failing, mut more, .. } = read(log);
         let mut seen = BTreeSet::new();
         let mut found = Vec::<(Failure, Range<usize>)>::new();
         let mut frames = FrameReader::new(log, tool, own);
-        for one in failing.into_iter().filter(|one| !one.outer) {
+        let mut failing = failing.into_iter().filter(|one| !one.outer).collect::<Vec<_>>();
+        failing.sort_by_key(Failing::rank);
+        let of_tests = failing.iter().filter(|one| one.is_test()).count();
+        let cancelled = failing.iter().filter(|one| one.cancelled).count();
+        let mut leading = 0;
+        for one in failing {
+            let leads = one.rank() == 0;
             if found.len() == FAILURES {
                 more += 1;
                 continue;
             }
-            let (block, failure) = (one.block.clone(), frames.failure(one));
+            let (mut block, around) = (one.block.clone(), one.below == Below::Failed);
+            let failure = frames.failure(one);
+            if around {
+                // The tests inside show the cause.
+                block.end = block.start;
+            }
             // A compiler reports an error for each target that has it.
             let again = failure.name.is_empty()
                 && !seen.insert((failure.message.clone(), failure.place.clone()));
             if !again {
                 found.push((failure, block));
+                leading += usize::from(leads);
             }
+        }
+        if let Some(leading) = found.get_mut(..leading) {
+            leading.sort_by_cached_key(|(one, _)| !one.frames.iter().any(|at| first(&at.path)));
         }
         let mut counts = counts::of(log, Some(tool));
         if tool == "go test" || tool == "node:test" {
             // They count a test with the tests inside of it.
-            let tests = found.iter().filter(|(one, _)| !one.name.is_empty()).count() + more;
-            counts.failed = Some(tests as u64).filter(|count| *count > 0);
+            let some = |count: usize| Some(count as u64).filter(|count| *count > 0);
+            counts.failed = some(of_tests + more);
+            counts.cancelled = some(cancelled);
         }
-        let groups = groups(log, &found);
         // A line of an unknown tool means something only among the lines around it.
         let known = tool != "unknown";
+        let groups = groups(log, &found, known);
         let blocks = found.iter().filter(|_| known).map(|(_, block)| block.clone()).collect();
         let short = quiet(log, 0..log.len(), SHORT);
         Self {
@@ -523,29 +579,121 @@ impl<'a> FrameReader<'a> {
     }
 }
 
-fn groups(log: &Log, found: &[(Failure, Range<usize>)]) -> Vec<Group> {
+/// Groups failures of one cause. `known`: the tool is known, so that a message is one and not any line of a log.
+fn groups(log: &Log, found: &[(Failure, Range<usize>)], known: bool) -> Vec<Group> {
     let mut of_key = HashMap::<String, usize>::new();
     let mut groups = Vec::<Group>::new();
+    // The message of the first failure of each group, in words, and its place.
+    let mut first = Vec::<(Vec<String>, Option<&Place>)>::new();
     for (index, (failure, block)) in found.iter().enumerate() {
-        let key = normalised(&failure.message);
-        let next = groups.len().min(GROUPS - 1);
-        let at = *of_key.entry(key).or_insert(next);
+        let key = normalised(&failure.message, &failure.name);
+        let place = failure.place.as_ref().filter(|place| !crate::source::is_test(&place.path));
+        let at = of_key.get(&key).copied().unwrap_or_else(|| {
+            let words = || key.split_whitespace();
+            let alike = |(of_group, at): &(Vec<String>, Option<&Place>)| {
+                // The same words at two places of the source are two causes.
+                let apart = at.is_some_and(|at| place.is_some_and(|place| at != place));
+                !apart && alike(of_group, &words().collect::<Vec<_>>())
+            };
+            let is_test = known && !failure.name.is_empty();
+            let similar = first.iter().position(|group| is_test && alike(group));
+            let at = similar.unwrap_or(groups.len().min(GROUPS - 1));
+            if at == first.len() {
+                first.push((words().map(str::to_owned).collect(), place));
+            }
+            at
+        });
+        of_key.insert(key, at);
         match groups.get_mut(at) {
             Some(group) => group.failures.push(index),
             None => groups.push(Group {
                 message: failure.message.clone(),
                 failures: vec![index],
-                excerpt: excerpt(log, block.clone()),
+                excerpt: excerpt(log, block.clone(), failure),
             }),
         }
     }
     groups
 }
 
-/// Returns a message without what differs between failures of one cause: numbers, addresses, paths, quoted values.
-fn normalised(message: &str) -> String {
+/// The least number of words that two messages of one cause share, beside half of the shorter one. With fewer words, as in
+/// `a.b is not a function`, the words that differ are the cause.
+const ALIKE_WORDS: usize = 5;
+
+/// Returns whether two normalised messages end alike. Each test puts words of its own in front of an error that it passes on,
+/// and the error may name types that are not quoted.
+fn alike(one: &[String], other: &[&str]) -> bool {
+    let shorter = one.len().min(other.len());
+    let ends = one.iter().rev().zip(other.iter().rev());
+    let same = ends.filter(|(one, other)| one.as_str() == **other);
+    let (mut all, mut words) = (0, 0);
+    for (word, _) in same {
+        all += 1;
+        words += usize::from(word.chars().filter(|c| c.is_alphabetic()).count() > 1);
+    }
+    words >= ALIKE_WORDS && all * 2 >= shorter
+}
+
+/// Parts of the name of a test that are looked for in its message.
+const NAME_PARTS: usize = 8;
+
+/// Replaces the name of a test and its parts in a message. Names of less than four bytes are words that say something else.
+fn without_name(message: &str, name: &str) -> String {
+    let parts = name.split(['/', '>', ':']).map(str::trim).take(NAME_PARTS);
+    let mut text = message.to_owned();
+    for part in std::iter::once(name).chain(parts).filter(|part| part.len() >= 4) {
+        let mut out = String::with_capacity(text.len());
+        let mut from = 0;
+        for (at, _) in text.match_indices(part) {
+            let inside = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+            let behind = at + part.len();
+            if inside(text[..at].chars().next_back()) || inside(text[behind..].chars().next()) {
+                continue;
+            }
+            out.push_str(&text[from..at]);
+            out.push('T');
+            from = behind;
+        }
+        out.push_str(&text[from..]);
+        text = out;
+    }
+    text
+}
+
+/// Returns the end of the value in brackets with which a text begins, such as `[1 2]` or `{a: 1}`.
+fn bracketed(text: &str) -> Option<&str> {
+    let (open, close) = match text.chars().next()? {
+        '[' => ('[', ']'),
+        '{' => ('{', '}'),
+        _ => return None,
+    };
+    let mut depth = 0_usize;
+    for (at, c) in text.char_indices() {
+        if c == open {
+            depth += 1;
+        } else if c == close {
+            depth -= 1;
+            if depth == 0 {
+                return text.get(at + 1..);
+            }
+        }
+    }
+    None
+}
+
+/// Returns whether a word is a place: `price_test.go:12`.
+fn is_place(word: &str) -> bool {
+    let mut parts = word.split(':');
+    let named = parts.next().is_some_and(|path| path.contains('.'));
+    named && parts.next().is_some_and(|line| line.parse::<u32>().is_ok())
+}
+
+/// Returns a message without what differs between failures of one cause: the name of the test, numbers, addresses, paths,
+/// flags, quoted values, values in brackets, and whether a value is true or nil.
+fn normalised(message: &str, name: &str) -> String {
+    let message = without_name(message, name);
     let mut out = String::with_capacity(message.len());
-    let mut rest = message;
+    let mut rest = message.as_str();
     let mut ahead = ' ';
     while let Some(c) = rest.chars().next() {
         let quote = matches!(c, '\'' | '"' | '`' | '‘' | '“') && !ahead.is_alphanumeric();
@@ -560,13 +708,33 @@ fn normalised(message: &str) -> String {
             (rest, ahead) = (behind, close);
             continue;
         }
+        // `error[E0308]` is a code, `map[a:1]` a value.
+        let value = !ahead.is_alphanumeric() || out.ends_with("map") || c == '{';
+        if value && let Some(behind) = bracketed(rest) {
+            out.push_str("[…]");
+            (rest, ahead) = (behind, ']');
+            continue;
+        }
+        if let Some(behind) = rest.strip_prefix("<nil>") {
+            out.push('V');
+            (rest, ahead) = (behind, 'V');
+            continue;
+        }
         if !ahead.is_alphanumeric() {
             let ends = |c: char| c.is_whitespace() || ",;()[]{}<>\"'`".contains(c);
             let word = rest.split(ends).next().unwrap_or_default();
-            let number =
-                word.trim_start_matches(['-', '+']).starts_with(|c: char| c.is_ascii_digit());
-            if !word.is_empty() && (number || word.contains('/')) {
-                out.push_str(if number { "N" } else { "P" });
+            let bare = word.trim_start_matches(['-', '+']);
+            let number = bare.starts_with(|c: char| c.is_ascii_digit());
+            let mark = match word {
+                "" => None,
+                _ if number => Some("N"),
+                _ if word.contains('/') || is_place(word) => Some("P"),
+                _ if word.starts_with('-') && bare.starts_with(char::is_alphabetic) => Some("F"),
+                "true" | "false" | "nil" => Some("V"),
+                _ => None,
+            };
+            if let Some(mark) = mark {
+                out.push_str(mark);
                 (rest, ahead) = (&rest[word.len()..], 'N');
                 continue;
             }
@@ -585,43 +753,77 @@ fn normalised(message: &str) -> String {
     out
 }
 
-/// Returns the text of a failure without frames of toolchains; without its middle where it is long.
-fn excerpt(log: &Log, block: Range<usize>) -> String {
-    let lines = || {
-        log.lines(block.clone()).map(|(_, line)| line).filter(|line| {
-            !(places::is_foreign_frame(line)
-                || places::is_std_symbol(line)
-                || line.contains("_ _ _ _ _ _")
-                || line.trim().is_empty())
-        })
-    };
-    let mut ahead = Vec::new();
+/// Returns whether a line of a log says nothing but the message of a failure, behind a place that the failure names.
+fn only_says(line: &str, failure: &Failure) -> bool {
+    let line = line.trim();
+    let line = line.strip_prefix("E ").map_or(line, str::trim_start);
+    let line = line.trim_end_matches(['"', '\'']);
+    let Some(ahead) = line.strip_suffix(failure.message.as_str()) else { return false };
+    let ahead = ahead.trim_end_matches(['"', '\'', ' ']);
+    let placed = failure.place.is_some() || !ahead.contains(|c: char| c.is_ascii_digit());
+    !failure.message.is_empty()
+        && placed
+        && ahead.split_whitespace().all(|word| word.ends_with(':'))
+}
+
+/// The least size in bytes of an output with a place that is folded wherever the block repeats it.
+const FOLDED_OUTPUT: usize = 20;
+
+/// Folds lines that repeat: those that follow each other, and outputs with their place wherever they are.
+fn folded<'a>(lines: impl Iterator<Item = &'a str>) -> Vec<(&'a str, usize)> {
+    let mut out = Vec::<(&str, usize)>::new();
+    let mut outputs = HashMap::<&str, usize>::new();
+    for line in lines {
+        let text = line.trim();
+        if let Some((last, times)) = out.last_mut()
+            && *last == line
+        {
+            *times += 1;
+            continue;
+        }
+        if text.len() >= FOLDED_OUTPUT && places::begins_with_place(text) {
+            let at = *outputs.entry(line).or_insert(out.len());
+            if let Some((_, times)) = out.get_mut(at) {
+                *times += 1;
+                continue;
+            }
+        }
+        out.push((line, 1));
+    }
+    out
+}
+
+/// Returns the text of a failure without frames of toolchains and without the lines that only repeat its message; without
+/// its middle where it is long. Lines that repeat are folded.
+fn excerpt(log: &Log, block: Range<usize>, failure: &Failure) -> String {
+    let lines = log.lines(block).map(|(_, line)| line).filter(|line| {
+        !(places::is_foreign_frame(line)
+            || places::is_std_symbol(line)
+            || line.contains("_ _ _ _ _ _")
+            || line.trim().is_empty())
+    });
+    let lines = folded(lines).into_iter();
+    let lines = lines.filter(|(line, times)| *times > 1 || !only_says(line, failure));
+    let lines = lines.map(|(line, times)| match times {
+        1 => cut(line, TEXT),
+        times => format!("{} ({times} times)", cut(line, TEXT)),
+    });
+    let lines = lines.collect::<Vec<_>>();
     let mut size = 0;
-    let mut cut_off = 0;
-    for line in lines() {
-        size += line.len().min(TEXT) + 1;
-        if size > EXCERPT / 2 {
-            cut_off += 1;
-        } else {
-            ahead.push(cut(line, TEXT));
-        }
-    }
-    let mut behind = Vec::new();
+    let ahead = lines.iter().take_while(|line| {
+        size += line.len() + 1;
+        size <= EXCERPT / 2
+    });
+    let (ahead, rest) = lines.split_at(ahead.count());
     size = 0;
-    for line in lines().rev().take(cut_off) {
-        size += line.len().min(TEXT) + 1;
-        if size > EXCERPT / 2 {
-            break;
-        }
-        behind.push(cut(line, TEXT));
-        cut_off -= 1;
-    }
-    if cut_off > 0 {
-        ahead.push(format!("… {cut_off} lines …"));
-    }
-    behind.reverse();
-    ahead.extend(behind);
-    ahead.join("\n")
+    let behind = rest.iter().rev().take_while(|line| {
+        size += line.len() + 1;
+        size <= EXCERPT / 2
+    });
+    let (middle, behind) = rest.split_at(rest.len() - behind.count());
+    let gap = (!middle.is_empty()).then(|| format!("… {} lines …", middle.len()));
+    let parts = ahead.iter().chain(&gap).chain(behind);
+    parts.map(String::as_str).collect::<Vec<_>>().join("\n")
 }
 
 /// Returns lines without noise, or `None` when they have more than `most` bytes.
@@ -637,22 +839,21 @@ fn quiet(log: &Log, range: Range<usize>, most: usize) -> Option<String> {
     Some(out)
 }
 
-/// Returns the end of a log, without noise and without the blocks of failures.
+/// Returns the end of a log, without noise and without the lines of failures, which some tools print twice.
 fn tail(log: &Log, mut blocks: Vec<Range<usize>>, known: bool) -> String {
     blocks.sort_by_key(|block| block.start);
+    // Blocks overlap: each line is looked at once.
+    let (mut shown, mut read) = (HashSet::new(), 0);
+    for block in &blocks {
+        let own = log.lines(block.start.max(read)..block.end);
+        shown.extend(own.map(|(_, line)| line.trim()).filter(|line| !line.is_empty()));
+        read = read.max(block.end);
+    }
     let mut kept = Vec::new();
     let mut size = 0;
-    let mut at = log.len();
-    while at > 0 {
-        at -= 1;
-        while blocks.last().is_some_and(|block| block.start > at) {
-            blocks.pop();
-        }
-        if blocks.last().is_some_and(|block| block.contains(&at)) {
-            continue;
-        }
-        let line = log.line(at);
-        if is_noise(line) || (known && repeats_a_failure(line)) {
+    for (_, line) in log.iter().rev() {
+        let repeats = shown.contains(line.trim()) || (known && repeats_a_failure(line));
+        if repeats || is_noise(line) {
             continue;
         }
         let line = cut(line, TEXT);

@@ -104,7 +104,7 @@ pub(super) fn frame(line: &str) -> Option<(String, u32)> {
 }
 
 /// Returns whether a line begins as `a.py:3: `, `a_test.go:3: ` or `/src/a.go:3 +0x1d`.
-fn begins_with_place(text: &str) -> bool {
+pub(super) fn begins_with_place(text: &str) -> bool {
     let word = text.split(char::is_whitespace).next().unwrap_or_default();
     let path = word.split([':', '(']).next().unwrap_or_default();
     let behind = word.get(path.len() + 1..).unwrap_or_default();
@@ -124,7 +124,9 @@ fn ends_with_place(text: &str) -> bool {
 pub(super) fn is_foreign_frame(line: &str) -> bool {
     let text = line.trim_start();
     let is_frame = text.starts_with("at ") || text.starts_with("❯ ") || text.starts_with("File \"");
-    if is_frame && is_elsewhere(text) {
+    // `at TestContext.<anonymous> (/workspace/a.js:3:5)` is a function without a name in a file of the repository.
+    let place = text.rsplit_once('(').map_or(text, |(_, place)| place);
+    if is_frame && is_elsewhere(place) {
         return true;
     }
     if text.starts_with("at ") && !text.contains(['/', '\\']) {
@@ -207,12 +209,14 @@ mod tests {
             "/root/.pyenv/versions/3.11.7/lib/python3.11/ast.py:50: in parse",
             "\t/usr/lib/go-1.19/src/testing/testing.go:1399 +0x39f",
             "\tat org.junit.Assert.fail(Assert.java:89)",
+            "      at Array.reduce (<anonymous>)",
             "    at resolve (/w/node_modules/jest-config/build/index.js:2596:11)",
         ] {
             assert!(is_foreign_frame(line), "{line}");
         }
         for line in [
             "      at total (price.js:3:18)",
+            "      at TestContext.<anonymous> (/workspace/a.test.js:3:18)",
             "\tat shop.Price.total(Price.java:5)",
             "src/a.py:3: in f",
         ] {

@@ -91,7 +91,7 @@ fn the_text_of_a_failure_holds_no_noise_and_leads_to_the_cause() {
         parsed(&std::fs::read_to_string(path).unwrap())
     };
     let rust = of("cargo-test-backtrace.log");
-    let text = &rust.groups[3].excerpt;
+    let text = &rust.groups[2].excerpt;
     assert!(text.contains("at ./src/lib.rs:8:") && !text.contains("/rustc/"), "{text}");
     assert!(text.len() < 1_000 && !rust.tail.contains("... ok"), "{text}\n{}", rust.tail);
     let python = of("pytest-one-cause-1033.log");
@@ -104,6 +104,117 @@ fn the_text_of_a_failure_holds_no_noise_and_leads_to_the_cause() {
     let short = syntax.short.unwrap();
     assert!(short.contains("line 4\n") && short.contains("expected ':'"), "{short}");
     assert!(!short.contains("ast.py"), "{short}");
+}
+
+/// EDITOR-53
+#[test]
+fn a_suite_and_a_cancelled_test_are_not_counted_as_failed_tests() {
+    for name in ["node-18-suites-spec.log", "node-18-suites-tap.log", "node-20-suites-spec.log"] {
+        let path = logs("failures").into_iter().find(|path| path.ends_with(name)).unwrap();
+        let found = parsed(&std::fs::read_to_string(path).unwrap());
+        let counts = "5 failed, 5 cancelled, 1 passed, 1 skipped";
+        assert_eq!(found.counts.to_string(), counts, "{name}");
+        let names = |group: usize| {
+            let failures = found.groups[group].failures.iter();
+            failures.map(|at| found.failures[*at].name.as_str()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(0), ["of 0 nulls", "of 1 nulls", "of 2 nulls"], "{name}");
+        // Nothing inside of the suite failed, so that its own error is the cause.
+        assert_eq!((names(2), names(4).len()), (vec!["with a database"], 5), "{name}");
+        assert!(found.groups[2].excerpt.contains("price.test.js:15"), "{name}");
+        // The same failures are in the log twice.
+        assert!(!found.tail.contains("reduce"), "{name}: {}", found.tail);
+    }
+}
+
+/// EDITOR-53
+#[test]
+fn a_suite_with_an_error_of_its_own_comes_behind_the_tests_that_failed_in_it() {
+    let test = |name: &str, indent: &str, kind: &str, error: &str| {
+        format!(
+            "{indent}not ok 1 - {name}\n{indent}  ---\n{indent}  failureType: '{kind}'\n{indent}  error: '{error}'\n{indent}  ...\n"
+        )
+    };
+    let log = [
+        test("adds", "    ", "testCodeFailure", "one is not two"),
+        test("prices", "", "hookFailed", "no disk to clean"),
+        "# pass 0\n# fail 2\n".to_owned(),
+    ];
+    let log = log.concat();
+    let later = log.replace("not ok 1 - adds", "ok 1 - adds");
+    let found = parsed(&log);
+    assert_eq!(found.counts.to_string(), "1 failed");
+    let texts = |found: &Failures| -> Vec<_> {
+        found.groups.iter().map(|group| (group.message.clone(), group.excerpt.is_empty())).collect()
+    };
+    let (one, disk) = ("one is not two".to_owned(), "no disk to clean".to_owned());
+    assert_eq!(texts(&found), [(one, false), (disk.clone(), true)]);
+    let alone = parsed(&later);
+    assert_eq!((texts(&alone), alone.counts.failed), (vec![(disk, false)], Some(1)));
+}
+
+/// EDITOR-53
+#[test]
+fn failures_of_one_cause_are_one_group_whatever_the_tests_put_in_front() {
+    let log = |messages: &[(&str, &str)]| {
+        let failed =
+            |(name, text): &(&str, &str)| format!("--- FAIL: {name} (0.00s)\n    {text}\n");
+        format!("{}FAIL\tx\t0.1s\n", messages.iter().map(failed).collect::<String>())
+    };
+    let groups = |messages: &[(&str, &str)]| -> Vec<usize> {
+        parsed(&log(messages)).groups.iter().map(|group| group.failures.len()).collect()
+    };
+    // The name of the test, a flag, values in quotes and in brackets, and words of its own before an error that it passes on.
+    let one_cause = [
+        ("TestA", "a_test.go:3: TestA: Set(\"x\") of --int failed: [1 2]"),
+        ("TestBig", "b_test.go:9: TestBig: Set(\"\") of -b failed: []"),
+    ];
+    assert_eq!(groups(&one_cause), [2]);
+    let passed_on = [
+        (
+            "TestA",
+            "a_test.go:3: got error: trying to get boolSlice value of flag of type boolSlice",
+        ),
+        ("TestB", "b_test.go:4: expected no error; get trying to get ip value of flag of type ip"),
+    ];
+    assert_eq!(groups(&passed_on), [2]);
+    for two_causes in [
+        [
+            ("TestA", "a_test.go:3: GetBool does not work"),
+            ("TestB", "a_test.go:4: GetInt does not work"),
+        ],
+        [
+            ("TestA", "a_test.go:3: price is not a number"),
+            ("TestB", "a_test.go:4: total is not a number"),
+        ],
+    ] {
+        assert_eq!(groups(&two_causes), [1, 1], "{two_causes:?}");
+    }
+}
+
+/// EDITOR-53
+#[test]
+fn the_text_of_a_failure_repeats_neither_its_message_nor_itself() {
+    let log = "--- FAIL: TestBytes (0.00s)\n    b_test.go:65: cannot fetch the flag at all\n    b_test.go:68: expected 1, got 2\n\
+               \x20   b_test.go:65: cannot fetch the flag at all\n    b_test.go:68: expected 1, got 2\n\
+               --- FAIL: TestOther (0.00s)\n    o_test.go:5: a message that stands alone\nFAIL\tx\t0.1s\n";
+    let found = parsed(log);
+    let texts: Vec<_> = found.groups.iter().map(|group| group.excerpt.as_str()).collect();
+    let folded = "    b_test.go:65: cannot fetch the flag at all (2 times)\n    b_test.go:68: expected 1, got 2 (2 times)";
+    assert_eq!(texts, [folded, ""]);
+}
+
+/// EDITOR-53
+#[test]
+fn failures_in_files_that_are_asked_for_come_first() {
+    let log = "--- FAIL: TestA (0.00s)\n    a_test.go:3: a\n--- FAIL: TestB (0.00s)\n    b_test.go:4: b\nFAIL\tx\t0.1s\n";
+    let first = |path: &str| path == "b_test.go";
+    let found = Failures::of_task(&Log::of(log), &own, &first);
+    let names: Vec<_> = found.failures.iter().map(|one| one.name.as_str()).collect();
+    assert_eq!(
+        (names, found.headline()),
+        (vec!["TestB", "TestA"], "TestB: b (b_test.go:4)".to_owned())
+    );
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::markdown::{code, code_list, fence, quote};
 use act_core::clock;
 use act_core::verification::Status;
-use act_reports::failures::{Counts, Failures};
+use act_reports::failures::{Counts, Failures, Place};
 
 /// The occasions for a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -132,6 +132,8 @@ pub struct VerifiedRun {
     pub passed: Counts,
     /// Lines that were added and removed since the run before, or since the start of the task.
     pub lines: (usize, usize),
+    /// A line that the task wrote and that is a frame of most failures, with the number of those failures.
+    pub changed_place: Option<(Place, usize)>,
     /// Digest of the tree that was verified.
     pub tree: Option<String>,
 }
@@ -165,6 +167,7 @@ impl VerifiedRun {
             failures: Failures::message(line),
             passed: Counts::default(),
             lines: (0, 0),
+            changed_place: None,
             tree: None,
         }
     }

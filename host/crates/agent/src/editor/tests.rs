@@ -763,6 +763,28 @@ fn a_replan_lists_every_run_and_lets_a_better_strategy_be_refined() {
     assert!(told.reasons().contains(&"same_strategy"), "{:?}", told.reasons());
 }
 
+/// EDITOR-76: the model learns at once that its own line is in the failures; after a green run that line is no news.
+#[test]
+fn a_failure_in_a_line_that_the_task_wrote_names_the_line() {
+    let frame = "answer.txt:1: error: broken\n";
+    let again = format!("{frame}and more\n");
+    let turns = [plan("write it")]
+        .into_iter()
+        .chain(attempt(frame))
+        .chain(attempt(&format!("{frame}right\n")));
+    let told = Story::new()
+        .turns(turns)
+        .turns(attempt(&again))
+        .turns(attempt("right\n"))
+        .turns([done()])
+        .run();
+    let answers = told.answers();
+    let answers: Vec<_> = answers.iter().filter(|text| text.contains("run_")).collect();
+    let named = "answer.txt:1, which you changed, is in 1 of 1 failures";
+    assert!(answers[0].contains(named), "{answers:?}");
+    assert!(!answers[2].contains("which you changed"), "{answers:?}");
+}
+
 /// EDITOR-62: a revision is no way around a REPLAN.
 #[test]
 fn a_revision_cannot_return_to_a_strategy_that_was_given_up() {

@@ -2,11 +2,12 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use regex::Regex;
-use similar::{ChangeTag, TextDiff};
+use similar::{ChangeTag, DiffTag, TextDiff};
 
 use super::scouts::requery;
 use super::tools::{Account, Answer, DoneOutcome, ToolOutput};
@@ -18,7 +19,7 @@ use crate::context::VerifiedRun;
 use act_core::event::{EventKind, Milestone};
 use act_core::verification::{FailReason, Status, Verdict, Verification, Warning};
 use act_core::{RunId, StuckReason, reason};
-use act_reports::failures::{Counts, Failure, Failures, Group, Log, Passed};
+use act_reports::failures::{Counts, Failure, Failures, Group, Log, Passed, Place};
 use act_reports::source;
 use act_workspace::{Content, ContentChange, RootMoved};
 
@@ -131,9 +132,11 @@ impl Session<'_> {
             failures: Failures::default(),
             passed: Counts::default(),
             lines: (added, removed),
+            changed_place: None,
             tree: verification.tree_digest().map(str::to_owned),
         };
-        let (reader, verification) = (LogOf::of(self.editor, &run), verification.clone());
+        let (mut reader, verification) = (LogOf::of(self.editor, &run), verification.clone());
+        reader.own_tests = self.changed_paths().filter(|path| source::is_test(path)).collect();
         let end = verification.tail.clone().unwrap_or_default();
         let reading = tokio::task::spawn_blocking(move || reader.read(&verification));
         let read = tokio::select! {
@@ -150,6 +153,7 @@ impl Session<'_> {
             return (run, vec![]);
         };
         (run.failures, self.end_of_log) = (read.failures, read.end);
+        run.changed_place = changed_place(&run.failures, &self.lines_of_the_change());
         run.passed =
             read.passed.iter().fold(Counts::default(), |sum, (_, step)| sum.plus(step.counts));
         (run, read.passed)
@@ -161,10 +165,27 @@ impl Session<'_> {
         changed.map(|file| (file.path.clone(), writer.text(&file.path).now)).collect()
     }
 
+    fn changed_paths(&self) -> impl Iterator<Item = String> {
+        self.editor.writer.changed().into_iter().map(|file| file.path)
+    }
+
+    /// The lines of source files that the task has written since the last green run, or since its start. The lines of tests
+    /// are left out, since a test that fails is in its own stack.
+    fn lines_of_the_change(&self) -> WrittenLines {
+        let source = self.changed_paths().filter(|path| !source::is_test(path));
+        let of_file = |path: String| {
+            let ContentChange { before, now } = self.editor.writer.text(&path);
+            let was = self.at_last_green.get(&path).cloned().unwrap_or(before);
+            let lines = written_lines(was.text()?, now.text()?);
+            Some((path, lines))
+        };
+        source.filter_map(of_file).collect()
+    }
+
     /// The files that differ from an earlier state of the tree, with the numbers of their lines that differ.
     fn lines_since(&self, then: &TreeAt) -> Vec<ChangedLines> {
         let writer = &self.editor.writer;
-        let paths = writer.changed().into_iter().map(|file| file.path).chain(then.keys().cloned());
+        let paths = self.changed_paths().chain(then.keys().cloned());
         let mut changed = vec![];
         for path in paths.collect::<BTreeSet<_>>() {
             let ContentChange { before, now } = writer.text(&path);
@@ -455,6 +476,35 @@ fn changed_lines(was: &str, now: &str) -> (usize, usize) {
     })
 }
 
+/// The lines of files that were written, as ranges that begin at 1.
+type WrittenLines = BTreeMap<String, Vec<Range<u32>>>;
+
+fn written_lines(was: &str, now: &str) -> Vec<Range<u32>> {
+    let diff = TextDiff::configure().timeout(DIFF_TIMEOUT).diff_lines(was, now);
+    let line = |index: usize| u32::try_from(index + 1).unwrap_or(u32::MAX);
+    let written = diff.ops().iter().filter(|op| op.tag() != DiffTag::Equal);
+    let written = written.map(|op| op.new_range()).filter(|range| !range.is_empty());
+    written.map(|range| line(range.start)..line(range.end)).collect()
+}
+
+/// Returns the written line that is a frame of most failures, with the number of those failures.
+fn changed_place(found: &Failures, written: &WrittenLines) -> Option<(Place, usize)> {
+    let is_written = |place: &&Place| {
+        let ranges = written.get(&place.path).map(Vec::as_slice).unwrap_or_default();
+        ranges.iter().any(|range| range.contains(&place.line))
+    };
+    let mut times = BTreeMap::<&Place, usize>::new();
+    for failure in &found.failures {
+        let places: BTreeSet<_> = failure.frames.iter().filter(is_written).collect();
+        places.into_iter().for_each(|place| *times.entry(place).or_default() += 1);
+    }
+    let most = times.values().max().copied()?;
+    // Of several such lines the one is named that the first failure reaches last.
+    let named = found.failures.iter().flat_map(|failure| &failure.frames);
+    let mut named = named.filter(|place| times.get(place) == Some(&most));
+    named.next().map(|place| (place.clone(), most))
+}
+
 /// Bytes of the end of a log that Scout B parses. Its component reads no more than twice that.
 const END_OF_LOG: usize = 128 * 1024;
 
@@ -481,6 +531,8 @@ struct LogOf {
     workplace: Arc<dyn Workplace>,
     run_id: Option<String>,
     step: Option<String>,
+    /// Files with tests that the task changed.
+    own_tests: BTreeSet<String>,
 }
 
 /// The parsed logs of a run.
@@ -495,7 +547,8 @@ struct RunLog {
 impl LogOf {
     fn of(editor: &Editor, run: &VerifiedRun) -> Self {
         let workplace = Arc::clone(&editor.workplace);
-        Self { workplace, run_id: run.run_id.clone(), step: run.failing_step.clone() }
+        let (run_id, step) = (run.run_id.clone(), run.failing_step.clone());
+        Self { workplace, run_id, step, own_tests: BTreeSet::new() }
     }
 
     fn read(&self, verification: &Verification) -> RunLog {
@@ -520,7 +573,8 @@ impl LogOf {
             Verdict::Fail(FailReason::StepFailed | FailReason::Timeout) => {
                 let log = self.step.as_deref().and_then(log).unwrap_or_else(tail);
                 let files = Files::of(self.workplace.paths());
-                read.failures = Failures::of(&log, &|path| files.named(path));
+                let own_test = |path: &str| self.own_tests.contains(path);
+                read.failures = Failures::of_task(&log, &|path| files.named(path), &own_test);
                 read.end = for_a_scout(&log, &read.failures);
             }
             Verdict::Fail(reason) => {
@@ -585,6 +639,8 @@ const EXCERPTS: usize = 5 * 1024;
 /// Groups that are listed, and names in each.
 const GROUPS: usize = 8;
 const NAMES: usize = 5;
+/// Places that a group names.
+const PLACES: usize = 3;
 /// Failures that are named as new or gone.
 const NEW_OR_GONE: usize = 5;
 /// Failures from which on a person would look for one cause of many.
@@ -714,6 +770,9 @@ fn failed_answer(
     lines.extend(Some(counts).filter(|counts| !counts.is_empty()));
     lines.extend(before.map(|before| since(run, before)));
     lines.extend(as_before.map(str::to_owned));
+    lines.extend(run.changed_place.as_ref().map(|(place, times)| {
+        format!("{place}, which you changed, is in {times} of {} failures", found.failures.len())
+    }));
     lines.extend(hint(run));
     lines.extend(warnings.iter().map(|warning| format!("warning: {}", warning.message)));
     lines.push(described(run));
@@ -772,7 +831,8 @@ fn described(run: &VerifiedRun) -> String {
             let first = group.failures.first().and_then(|index| found.failures.get(*index));
             let Some(first) = first else { continue };
             // The first one is shown whole; others as far as there is room.
-            if at > 0 && group.excerpt.len() > left.min(EXCERPTS / 4) {
+            if group.excerpt.is_empty() || (at > 0 && group.excerpt.len() > left.min(EXCERPTS / 4))
+            {
                 continue;
             }
             left = left.saturating_sub(group.excerpt.len());
@@ -804,11 +864,19 @@ fn marked(log: &str) -> String {
     log.trim_end().lines().map(|line| format!("| {line}")).collect::<Vec<_>>().join("\n")
 }
 
-/// A group on one line, and its tests on the next.
+/// A group on one line, with the first places of its failures, and its tests on the next.
 fn listed(group: &Group, found: &Failures) -> String {
     let all = || group.failures.iter().filter_map(|index| found.failures.get(*index));
-    let place = all().next().and_then(|first| first.place.as_ref());
-    let place = place.map(|place| format!(" · {place}")).unwrap_or_default();
+    let mut places = Vec::<String>::new();
+    for place in all().filter_map(|one| one.place.as_ref()).map(Place::to_string) {
+        if places.len() <= PLACES && !places.contains(&place) {
+            places.push(place);
+        }
+    }
+    let more = if places.len() > PLACES { ", …" } else { "" };
+    places.truncate(PLACES);
+    let place = if places.is_empty() { "" } else { " · " };
+    let place = format!("{place}{}{more}", places.join(", "));
     let message = if group.message.is_empty() { "no message" } else { &group.message };
     let mut text = format!("{} × {message}{place}", group.failures.len());
     let names: Vec<_> =
@@ -843,8 +911,9 @@ fn since(run: &VerifiedRun, before: &VerifiedRun) -> String {
     let (was, now) = (identities(before), identities(run));
     let list = |all: Vec<&String>, word: &str| {
         let names: Vec<_> = all.iter().map(|name| name.as_str()).collect();
+        let failures = if names.len() == 1 { "failure" } else { "failures" };
         (!names.is_empty())
-            .then(|| format!("{} {word}: {}", names.len(), some(&names, NEW_OR_GONE)))
+            .then(|| format!("{} {failures} {word}: {}", names.len(), some(&names, NEW_OR_GONE)))
     };
     let new = list(now.difference(&was).collect(), "new");
     let gone = list(was.difference(&now).collect(), "gone");
@@ -1054,8 +1123,8 @@ mod tests {
         use super::super::*;
 
         fn run(attempt: u32, log: &str) -> VerifiedRun {
-            let files =
-                Files::of(["src/price.py", "tests/test_price.py"].map(str::to_owned).to_vec());
+            let files = ["src/price.py", "tests/test_price.py", "src/c_test.go"];
+            let files = Files::of(files.map(str::to_owned).to_vec());
             let failures = Failures::of(&Log::of(log), &|path| files.named(path));
             VerifiedRun { failures, ..VerifiedRun::failed(attempt, "test", "") }
         }
@@ -1100,8 +1169,9 @@ mod tests {
             let before = run(1, &pytest(&["test_a", "test_b", "test_c"]));
             let after = VerifiedRun { lines: (3, 1), ..run(2, &pytest(&["test_b", "test_d"])) };
             let test = "tests/test_price.py::test_";
-            let expected =
-                format!("since run_1 (+3 -1 lines): 1 new: {test}d; 2 gone: {test}a, {test}c");
+            let expected = format!(
+                "since run_1 (+3 -1 lines): 1 failure new: {test}d; 2 failures gone: {test}a, {test}c"
+            );
             assert_eq!(since(&after, &before), expected);
             assert!(since(&before, &before).ends_with(": the same failures"));
             let green = VerifiedRun { status: Status::Pass, ..before.clone() };
@@ -1178,6 +1248,44 @@ mod tests {
         fn lines_are_counted_as_added_and_removed() {
             assert_eq!(changed_lines("a\nb\nc\n", "a\nB\nc\nd\n"), (2, 1));
             assert_eq!(changed_lines("", ""), (0, 0));
+        }
+
+        /// EDITOR-76
+        #[test]
+        fn a_written_line_that_is_in_the_failures_is_named() {
+            let mut failed = run(1, &pytest(&["test_a", "test_b"]));
+            let written = |was: &str, now: &str| {
+                WrittenLines::from([("src/price.py".to_owned(), written_lines(was, now))])
+            };
+            let lines: Vec<String> = (1..=11).map(|n| format!("line {n}\n")).collect();
+            let (was, now) = (lines[..9].concat(), lines.concat());
+            assert_eq!(written_lines(&was, &now), [10..12]);
+            assert_eq!(written_lines("a\nb\nc\n", "a\nc\n"), []);
+            failed.changed_place = changed_place(&failed.failures, &written(&was, &now));
+            let text = failed_answer(&failed, None, None, &[]);
+            let line = "\nsrc/price.py:11, which you changed, is in 2 of 2 failures\n";
+            assert!(text.contains(line), "{text}");
+            assert_eq!(changed_place(&failed.failures, &written(&now, &now)), None);
+        }
+
+        /// EDITOR-75
+        #[test]
+        fn a_group_names_its_first_places() {
+            let names = ["a", "b", "c", "d"];
+            let failed: String = (1..)
+                .zip(names)
+                .map(|(n, name)| {
+                    format!("--- FAIL: Test{name} (0.00s)\n    c_test.go:{n}: it is broken\n")
+                })
+                .collect();
+            let text = failed_answer(&run(1, &format!("{failed}FAIL\tx\t0.1s\n")), None, None, &[]);
+            let many =
+                format!("{failed}{}FAIL\tx\t0.1s\n", "noise of the test binary\n".repeat(90));
+            let text = text + &failed_answer(&run(1, &many), None, None, &[]);
+            let group = "4 × it is broken · src/c_test.go:1, src/c_test.go:2, src/c_test.go:3, …\n";
+            assert!(text.contains(group), "{text}");
+            // The message stands in the group, and nowhere else.
+            assert_eq!(described(&run(1, &many)).matches("it is broken").count(), 1);
         }
 
         /// EDITOR-57
