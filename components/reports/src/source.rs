@@ -55,8 +55,9 @@ pub const PARSED: [(&str, &str); 8] = [
     ("TypeScript", "typescript"),
 ];
 
-/// Directories in which every file belongs to tests.
-const TEST_DIRECTORIES: [&str; 5] = ["test", "tests", "__tests__", "e2e", "testdata"];
+/// Directories in which every file belongs to tests: tests, and what they read or compare with.
+const TEST_DIRECTORIES: [&str; 8] =
+    ["test", "tests", "__tests__", "__fixtures__", "__mocks__", "__snapshots__", "e2e", "testdata"];
 /// Directories in which source code is tests. Many repositories keep documents in directories of these names.
 const SPEC_DIRECTORIES: [&str; 2] = ["spec", "specs"];
 
@@ -88,7 +89,7 @@ pub fn is_parsed(language: &str) -> bool {
 }
 
 /// Returns whether a path is a test or belongs to tests, by the customs of the languages: by its directory
-/// (`tests/data.json`, `spec/cart.rb`), or by its name (`test_cart.py`, `cart_test.go`, `cart.spec.ts`, `CartTest.java`).
+/// (`tests/data.json`, `spec/cart.rb`, `__snapshots__/cart.snap`), or by its name (`test_cart.py`, `cart_test.go`, `cart.spec.ts`, `CartTest.java`).
 /// A document below `specs/` is no test.
 pub fn is_test(path: &str) -> bool {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
@@ -100,7 +101,7 @@ pub fn is_test(path: &str) -> bool {
     };
     is_in(&TEST_DIRECTORIES)
         || (is_in(&SPEC_DIRECTORIES) && language(path).is_some())
-        || ["test", "tests"].contains(&stem)
+        || ["test", "tests", "conftest"].contains(&stem)
         || stem.starts_with("test_")
         || ["_test", "_tests", "_spec", "Test", "Tests"]
             .iter()
@@ -163,6 +164,8 @@ mod tests {
             "web/foo.spec.ts",
             "lib/foo_spec.lua",
             "flag_go1.21_test.go",
+            "src/__snapshots__/cart.test.js.snap",
+            "pkg/conftest.py",
         ] {
             assert!(is_test(path), "{path}");
         }

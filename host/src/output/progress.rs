@@ -62,6 +62,12 @@ fn always(kind: &EventKind) -> Vec<Line> {
             Tone::Faint,
             format!("Compiled component {name} in {}; cached for next time", seconds(*duration_ms)),
         )],
+        EventKind::Evidence { evidence } => {
+            let head = Line::of(Tone::Strong, "What the tests prove:");
+            let lines =
+                evidence.sentences().into_iter().map(|line| Line::plain(format!("- {line}")));
+            std::iter::once(head).chain(lines).collect()
+        }
         EventKind::Baseline { run_id, status, step, failures } => {
             let run = run_id.as_deref().unwrap_or("no run");
             let step = step.as_ref().map(|step| format!(" in step {step:?}")).unwrap_or_default();

@@ -1,13 +1,15 @@
-//! Finds the changes of a task that could make its verification easier: deleted or skipped tests, the configuration of
-//! tests and CI, build scripts, ignore rules, and files that a step's command names or reaches through scripts. The user
-//! gets a list of them; none is refused, because most are honest.
+//! Finds the changes of a task that could make its verification easier: tests that demand less than at the start, the
+//! configuration of tests and CI, build scripts, ignore rules, and files that a step's command names or reaches through
+//! scripts. The user gets a list of them; none is refused, because most are honest.
 
 mod reach;
+mod weakened;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use self::reach::reached;
 pub use self::reach::{Look, MAX_SCRIPT};
+pub use self::weakened::{TestReader, Weakening, Why};
 pub use act_reports::source::is_test;
 use act_workspace::{Kind, MAX_ENTRIES, Pattern, RepoView, Selection, list, search};
 
@@ -18,7 +20,7 @@ pub struct FileChange<'a> {
     pub sha256_before: Option<&'a str>,
     /// `None` when the task deleted the file.
     pub sha256_now: Option<&'a str>,
-    /// The texts where they are known. Without them, skipped tests cannot be found.
+    /// The texts where they are known. Without them, the tests inside cannot be compared.
     pub text_before: Option<&'a str>,
     pub text_now: Option<&'a str>,
 }
@@ -27,8 +29,8 @@ pub struct FileChange<'a> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateInput {
     pub path: String,
-    /// `test_deleted`, `test_skipped`, `tests_removed`, `test_configuration`, `ci_configuration`, `build_script`, `ignore_rules`,
-    /// `named_by_a_step` or `reached_by_a_step`.
+    /// `test_configuration`, `ci_configuration`, `build_script`, `ignore_rules`, `named_by_a_step`, `reached_by_a_step`, or a
+    /// word of [`Why`].
     pub why: &'static str,
 }
 
@@ -41,8 +43,13 @@ pub struct Steps<'a> {
     pub look: Look<'a>,
 }
 
-/// Returns the changes that the verification depends on, in the order of `changes`.
-pub fn gate_inputs_changed(changes: &[FileChange<'_>], steps: &Steps<'_>) -> Vec<GateInput> {
+/// Returns the changes that the verification depends on, in the order of `changes`, each file once for each reason.
+/// `weakened`: what [`TestReader::weakened`] found in the changes.
+pub fn gate_inputs_changed(
+    changes: &[FileChange<'_>],
+    steps: &Steps<'_>,
+    weakened: &[Weakening],
+) -> Vec<GateInput> {
     let differs = |change: &&FileChange<'_>| change.sha256_before != change.sha256_now;
     let changed: BTreeMap<_, _> = changes
         .iter()
@@ -53,15 +60,19 @@ pub fn gate_inputs_changed(changes: &[FileChange<'_>], steps: &Steps<'_>) -> Vec
         })
         .collect();
     let reached = reached(steps.commands, steps.package, &changed, steps.look);
-    let input = |change: &FileChange<'_>| {
+    let inputs = |change: &FileChange<'_>| {
         let known = why(change, steps);
         let reached = reached.contains(change.path)
             && !is_source_of_tests(change.path)
             && !is_compiled(change.path);
-        let why = known.or(reached.then_some("reached_by_a_step"))?;
-        Some(GateInput { path: change.path.to_owned(), why })
+        let of_tests: BTreeSet<Why> =
+            weakened.iter().filter(|one| one.path == change.path).map(|one| one.why).collect();
+        let of_file = known.or((reached && of_tests.is_empty()).then_some("reached_by_a_step"));
+        let path = change.path.to_owned();
+        let all = of_file.into_iter().chain(of_tests.into_iter().map(Why::word));
+        all.map(|why| GateInput { path: path.clone(), why }).collect::<Vec<_>>()
     };
-    changes.iter().filter(differs).filter_map(input).collect()
+    changes.iter().filter(differs).flat_map(inputs).collect()
 }
 
 /// Returns whether the file is a test, but no shell script. Changed tests are normal.
@@ -95,23 +106,8 @@ fn why(change: &FileChange<'_>, steps: &Steps<'_>) -> Option<&'static str> {
     if name == ".gitignore" {
         return Some("ignore_rules");
     }
-    if steps.commands.iter().any(|command| names(command, steps.package, path)) {
-        return Some("named_by_a_step");
-    }
-    let before = change.text_before.unwrap_or_default();
-    // Rust files contain their own tests.
-    let inside = lower.ends_with(".rs") && declared(before) > 0;
-    if !is_test(path) && !inside {
-        return None;
-    }
-    if change.sha256_now.is_none() {
-        return Some("test_deleted");
-    }
-    let now = change.text_now?;
-    if skips(now) > skips(before) {
-        return Some("test_skipped");
-    }
-    (declared(now) < declared(before)).then_some("tests_removed")
+    let named = steps.commands.iter().any(|command| names(command, steps.package, path));
+    named.then_some("named_by_a_step")
 }
 
 fn is_ci(path: &str, name: &str) -> bool {
@@ -241,92 +237,6 @@ fn names(command: &str, package: Option<&str>, path: &str) -> bool {
         .any(|word| Some(word.strip_prefix("./").unwrap_or(word)) == path)
 }
 
-/// Counts the lines that declare a test, in the syntax of the usual frameworks.
-fn declared(text: &str) -> usize {
-    const STARTS: [&str; 17] = [
-        "def test",
-        "async def test",
-        "func Test",
-        "func Fuzz",
-        "func Example",
-        "@Test",
-        "@ParameterizedTest",
-        "it(",
-        "it.each",
-        "test(",
-        "test.each",
-        "Deno.test(",
-        "TEST(",
-        "TEST_F(",
-        "TEST_P(",
-        "TYPED_TEST(",
-        "TEST_CASE(",
-    ];
-    let declares = |line: &&str| {
-        let line = line.trim_start();
-        STARTS.iter().any(|start| line.starts_with(start)) || is_test_attribute(line)
-    };
-    text.lines().filter(declares).count()
-}
-
-/// Counts the marks that skip tests or narrow a run to some of them. The user only gets a hint, so a wrong mark does no harm.
-fn skips(text: &str) -> usize {
-    const MARKS: [&str; 41] = [
-        "mark.skip",
-        "mark.xfail",
-        "pytest.skip(",
-        "unittest.skip",
-        "@skip(",
-        "@skipIf(",
-        "@skipUnless(",
-        "self.skipTest(",
-        "SkipTest",
-        "expectedFailure",
-        "collect_ignore",
-        "it.skip(",
-        "it.todo(",
-        "it.only(",
-        "test.skip(",
-        "test.todo(",
-        "test.only(",
-        "test.fixme(",
-        "describe.skip(",
-        "describe.only(",
-        "this.skip()",
-        "t.skip(",
-        "skip: true",
-        "skip:true",
-        "xit(",
-        "xtest(",
-        "xdescribe(",
-        "fit(",
-        "fdescribe(",
-        "#[ignore",
-        "#[cfg(any())]",
-        "t.Skip(",
-        "t.Skipf(",
-        "t.SkipNow(",
-        "b.Skip(",
-        "//go:build ignore",
-        "// +build ignore",
-        "@Disabled",
-        "@Ignore",
-        "GTEST_SKIP",
-        "DISABLED_",
-    ];
-    // `exit(` contains `xit(`, and `model.fit(` contains `fit(`.
-    let whole = |mark: &str, at: usize| {
-        let joins = |c: char| {
-            c.is_alphanumeric()
-                || c == '_'
-                || (c == '.' && mark.ends_with('(') && !mark.contains('.'))
-        };
-        !text[..at].ends_with(joins)
-    };
-    let count = |mark: &&str| text.match_indices(*mark).filter(|(at, _)| whole(mark, *at)).count();
-    MARKS.iter().map(count).sum()
-}
-
 /// Pages of a listing that are searched. A larger tree counts as having tests.
 const PAGES: usize = 20;
 /// Attributes that make a Rust function a test.
@@ -368,21 +278,6 @@ fn has_tests_inside(view: &RepoView, under: Vec<String>) -> bool {
     true
 }
 
-/// Returns whether a changed file is a test, or contains more tests than before.
-pub fn touches_tests(path: &str, before: Option<&str>, now: Option<&str>) -> bool {
-    let inside = |text: Option<&str>| {
-        text.unwrap_or_default().lines().filter(|line| is_test_attribute(line)).count()
-    };
-    is_test(path) || (is_rust(path) && inside(now) > inside(before))
-}
-
-fn is_test_attribute(line: &str) -> bool {
-    let Some(name) = line.trim_start().strip_prefix("#[") else { return false };
-    let name: String =
-        name.chars().take_while(|c| c.is_alphanumeric() || "_:".contains(*c)).collect();
-    name == "test" || name.ends_with("::test")
-}
-
 fn is_rust(path: &str) -> bool {
     std::path::Path::new(path).extension().is_some_and(|end| end == "rs")
 }
@@ -409,7 +304,7 @@ mod tests {
             (path == "scripts/check.sh").then(|| (path.to_owned(), text.to_owned()))
         };
         let steps = Steps { commands: &commands, package: None, look: &look };
-        gate_inputs_changed(&[change], &steps).first().map(|input| input.why)
+        gate_inputs_changed(&[change], &steps, &[]).first().map(|input| input.why)
     }
 
     // VERIFIER-31
@@ -447,38 +342,24 @@ mod tests {
 
     // VERIFIER-31
     #[test]
-    fn a_deleted_or_skipped_test_is_named_and_a_changed_or_added_one_is_not() {
-        for path in ["tests/a.py", "src/a.test.ts", "a_test.go", "src/FooTest.java", "test_a.py"] {
-            assert_eq!(why_of(change(path, None)), Some("test_deleted"), "{path}");
-            let texts = |before, now| FileChange {
-                text_before: before,
-                text_now: now,
-                ..change(path, Some("b"))
-            };
-            let skipped = "@pytest.mark.skip\ndef test(): ...";
-            assert_eq!(why_of(texts(Some("def test(): ..."), Some(skipped))), Some("test_skipped"));
-            assert_eq!(why_of(texts(None, Some("it.only('x')"))), Some("test_skipped"));
-            assert_eq!(why_of(texts(Some(skipped), Some(skipped))), None);
-            assert_eq!(why_of(texts(Some(""), Some("process.exit(1)"))), None);
-            assert_eq!(why_of(texts(Some(skipped), Some("def test(): ..."))), None);
-            assert_eq!(why_of(texts(Some("def test(): ..."), Some(""))), Some("tests_removed"));
-        }
-        let rust = |before, now| FileChange {
-            text_before: Some(before),
-            text_now: Some(now),
-            ..change("src/lib.rs", Some("b"))
-        };
-        let test = "fn a() {}\n    #[test]\n    fn b() {}\n";
-        let ignored = test.replace("#[test]", "#[test]\n#[ignore]");
-        assert_eq!(why_of(rust(test, &ignored)), Some("test_skipped"));
-        assert_eq!(why_of(rust(test, "fn a() {}\n")), Some("tests_removed"));
-        assert_eq!(why_of(rust("fn a() {}", test)), None);
+    fn a_file_is_listed_once_for_each_reason() {
         let steps = ["sh run.sh"];
         let packaged = Steps { commands: &steps, package: Some("pk"), look: &|_| None };
-        let named = gate_inputs_changed(&[change("pk/run.sh", Some("b"))], &packaged);
+        let named = gate_inputs_changed(&[change("pk/run.sh", Some("b"))], &packaged, &[]);
         assert_eq!(named[0].why, "named_by_a_step");
         assert_eq!(why_of(change("src/gone.rs", None)), None);
         assert_eq!(why_of(change("Makefile", Some("a"))), None, "changed back");
+        let weakening = |why| Weakening {
+            path: "pk/conftest.py".into(),
+            line: None,
+            test: String::new(),
+            why,
+            detail: String::new(),
+        };
+        let weakened = [Why::TestSkipped, Why::AssertionRemoved, Why::TestSkipped].map(weakening);
+        let all = gate_inputs_changed(&[change("pk/conftest.py", Some("b"))], &packaged, &weakened);
+        let words: Vec<_> = all.iter().map(|input| input.why).collect();
+        assert_eq!(words, ["test_configuration", "test_skipped", "assertion_removed"]);
     }
 
     fn repository(files: &[(&str, &str)]) -> (tempfile::TempDir, RepoView) {
@@ -503,35 +384,5 @@ mod tests {
         assert!(!found(&[("src/lib.rs", "#[derive(Debug)]\n"), ("a.py", "#[test]\n")], None));
         let two = [("a/x.go", "x"), ("b/x_test.go", "x")];
         assert!(found(&two, None) && found(&two, Some("b")) && !found(&two, Some("a")));
-    }
-
-    /// EDITOR-16
-    #[test]
-    fn a_changed_file_is_a_test_or_has_more_inside() {
-        assert!(touches_tests("tests/a.py", None, Some("x")));
-        assert!(touches_tests(
-            "src/a.rs",
-            Some("fn a() {}"),
-            Some("fn a() {}\n#[test]\nfn b() {}")
-        ));
-        assert!(!touches_tests("src/a.rs", Some("#[test]\n"), Some("#[test]\nfn c() {}")));
-        assert!(!touches_tests("src/a.py", None, Some("#[test]\n")));
-    }
-
-    // VERIFIER-31
-    #[test]
-    fn marks_are_whole_words_and_tests_are_counted_by_line() {
-        for (text, count) in [
-            ("from pytest import mark\n@mark.skip\ndef test(): ...", 1),
-            ("raise SkipTest", 1),
-            ("model.fit(x); process.exit(1)", 0),
-            ("fit('one', f); t.skip('x')", 2),
-            ("#[cfg(any())]\nmod tests {}", 1),
-            ("TEST(A, DISABLED_b) {}", 1),
-        ] {
-            assert_eq!(skips(text), count, "{text}");
-        }
-        let text = "def test_a(): ...\n  it('b', f)\n#[tokio::test]\nfunc TestC(t *testing.T) {\nlet test = 1;\n";
-        assert_eq!(declared(text), 4);
     }
 }

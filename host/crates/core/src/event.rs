@@ -163,6 +163,8 @@ pub enum Milestone {
     Verifying,
     VerificationFailed,
     Replanning,
+    /// The changed tests run on the code of the start, and the tests of the start on the changed code.
+    ComparingTests,
 }
 
 impl Milestone {
@@ -177,6 +179,7 @@ impl Milestone {
             Self::Verifying => "Running verification...".into(),
             Self::VerificationFailed => "Verification failed, debugging...".into(),
             Self::Replanning => "Replanning...".into(),
+            Self::ComparingTests => "Comparing tests with the start...".into(),
         }
     }
 }
@@ -466,6 +469,11 @@ pub enum EventKind {
         /// The first lines of its log that look like failures.
         failures: Vec<String>,
     },
+    /// What the tests of the task prove, right before a success.
+    Evidence {
+        #[serde(flatten)]
+        evidence: crate::evidence::Evidence,
+    },
     /// The proposal of a dry run.
     Proposed {
         files: Vec<ProposedChange>,
@@ -626,6 +634,7 @@ mod tests {
             (Milestone::Verifying, "Running verification..."),
             (Milestone::VerificationFailed, "Verification failed, debugging..."),
             (Milestone::Replanning, "Replanning..."),
+            (Milestone::ComparingTests, "Comparing tests with the start..."),
         ];
         for (milestone, text) in texts {
             assert_eq!(milestone.text(), text);

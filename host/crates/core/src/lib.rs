@@ -7,6 +7,7 @@
 //! - [`verification::Verification`]: how one run of the pipeline ended; a [`verification::Verifier`] returns it.
 //!   The code, the audit log and `gate_inputs_changed` call the pipeline of `agent.yaml` the gate of a task, because a task
 //!   succeeds only through it: a gate input is a file that can change how the pipeline judges.
+//! - [`evidence::Evidence`]: what the tests of a task prove; an [`evidence::VariantVerifier`] makes the runs for it.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
 //!
@@ -20,6 +21,7 @@
 
 pub mod clock;
 pub mod event;
+pub mod evidence;
 pub mod exit;
 pub mod fail_point;
 mod failure;

@@ -374,6 +374,7 @@ pub enum WarningCode {
     ArtifactsIncomplete,
     CleanupFailed,
     ContainerLeft,
+    FewerTestsRan,
     GitUnavailable,
     LogIncomplete,
     MountHidden,
@@ -384,6 +385,7 @@ pub enum WarningCode {
     OverlayUnavailable,
     ProposalUnfinished,
     SourceWrites,
+    TestsWeakened,
 }
 
 impl WarningCode {
@@ -400,6 +402,7 @@ impl WarningCode {
             Self::ArtifactsIncomplete => "artifacts_incomplete",
             Self::CleanupFailed => "cleanup_failed",
             Self::ContainerLeft => "container_left",
+            Self::FewerTestsRan => "fewer_tests_ran",
             Self::GitUnavailable => "git_unavailable",
             Self::LogIncomplete => "log_incomplete",
             Self::MountHidden => "mount_hidden",
@@ -410,11 +413,13 @@ impl WarningCode {
             Self::OverlayUnavailable => "overlay_unavailable",
             Self::ProposalUnfinished => "proposal_unfinished",
             Self::SourceWrites => "source_writes",
+            Self::TestsWeakened => "tests_weakened",
         }
     }
 
     /// Returns whether a verdict with this warning is worth less than it seems: something was not tested, not tested as
-    /// configured, or not tested to its end. The other codes are about cleaning up and about how the tree was provided.
+    /// configured, or not tested to its end. The other codes are about cleaning up and about how the tree was provided, or
+    /// compare the tree with the start of its task, which a run that repeats this one cannot do.
     pub fn lessens_verdict(self) -> bool {
         match self {
             Self::LogIncomplete
@@ -427,10 +432,12 @@ impl WarningCode {
             | Self::ArtifactsIncomplete
             | Self::CleanupFailed
             | Self::ContainerLeft
+            | Self::FewerTestsRan
             | Self::GitUnavailable
             | Self::NeedsWritableView
             | Self::OverlayUnavailable
-            | Self::ProposalUnfinished => false,
+            | Self::ProposalUnfinished
+            | Self::TestsWeakened => false,
         }
     }
 }
@@ -577,7 +584,7 @@ mod tests {
             std::fs::read_to_string(crate::testing::checkout().join("specs/verifier.md")).unwrap();
         let rule = rules.split("**VERIFIER-32**").nth(1).unwrap().split("\n\n").next().unwrap();
         let listed: Vec<_> = rule.split('`').skip(1).step_by(2).collect();
-        assert_eq!(listed.len(), WarningCode::SourceWrites as usize + 1, "{listed:?}");
+        assert_eq!(listed.len(), WarningCode::TestsWeakened as usize + 1, "{listed:?}");
         for word in listed {
             let code = WarningCode::of(word).expect(word);
             assert_eq!(code.as_str(), word);

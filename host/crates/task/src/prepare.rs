@@ -770,6 +770,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
             artifacts: Arc::clone(&ready.artifacts),
             repo: held.clone(),
             config: Arc::new(VerificationConfig::of(config)),
+            variant: None,
             task_id: Some(input.task_id.clone()),
             components,
             audit: audit.clone(),

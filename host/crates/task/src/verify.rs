@@ -141,6 +141,7 @@ async fn run_and_report(
         artifacts,
         repo: root.clone(),
         config: Arc::new(VerificationConfig::of(&config)),
+        variant: None,
         downloads,
         task_id: None,
         components: vec![],

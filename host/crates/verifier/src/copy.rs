@@ -99,6 +99,42 @@ pub(crate) fn copy(
     Ok(tree.finish())
 }
 
+/// A file that takes the place of one of the repository in [`write_tree`].
+pub struct Replacement {
+    pub path: PathBuf,
+    pub executable: bool,
+    pub content: File,
+}
+
+/// Writes a tree into an empty directory: the files of `set`, and `replacements`, whose paths the set must not have.
+///
+/// # Errors
+/// A file cannot be read or written; `Interrupted` when cancelled.
+pub fn write_tree(
+    set: &CopySet,
+    replacements: Vec<Replacement>,
+    root: OwnedFd,
+    cancel: &CancellationToken,
+) -> io::Result<()> {
+    let mut into = Directory::new(root);
+    copy(set, &mut into, cancel)?;
+    for Replacement { path, executable, mut content } in replacements {
+        let original = content.metadata()?;
+        let mode = if executable { 0o755 } else { 0o644 };
+        let entry = CopyEntry { path, kind: Kind::File, mode, size: original.len() };
+        into.begin_file(&entry, &original)?;
+        let mut buffer = vec![0; READ_AT_ONCE];
+        loop {
+            match content.read(&mut buffer)? {
+                0 => break,
+                count => into.write(buffer.get(..count).unwrap_or_default())?,
+            }
+        }
+        into.end_file(&original)?;
+    }
+    Ok(())
+}
+
 /// Reads as many bytes as a file had when it was opened, and zeros where the file has become shorter. The digest after
 /// the run shows that it changed.
 struct FixedLengthReader {

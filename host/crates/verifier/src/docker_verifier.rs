@@ -32,6 +32,7 @@ use futures_util::future::BoxFuture;
 use rustix::process::{getegid, geteuid};
 use std::collections::HashMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -54,6 +55,15 @@ pub enum Downloads {
     Private,
 }
 
+/// Says that a run judges another tree than the working tree, and why.
+#[derive(Debug, Clone)]
+pub struct Variant {
+    /// The repository whose files the tree mostly has. Its git directory and its downloads are used.
+    pub of: OpenRoot,
+    /// Why the run is made, as the audit log records it.
+    pub purpose: &'static str,
+}
+
 /// Verifies the working tree of one task in containers.
 #[derive(Clone)]
 pub struct DockerVerifier {
@@ -63,6 +73,8 @@ pub struct DockerVerifier {
     /// The root of the repository, absolute and without links. A run fails when its path leads to another directory.
     pub repo: OpenRoot,
     pub config: Arc<VerificationConfig>,
+    /// `None` for the working tree. `repo` is a directory that the host wrote otherwise, and the view is always a copy.
+    pub variant: Option<Variant>,
     pub downloads: Downloads,
     pub task_id: Option<String>,
     /// The components that take part in the task.
@@ -112,6 +124,11 @@ impl Verifier for DockerVerifier {
 }
 
 impl DockerVerifier {
+    /// Returns the repository whose git directory and downloads the steps get.
+    pub(crate) fn home(&self) -> &Path {
+        self.variant.as_ref().map_or(self.repo.path(), |variant| variant.of.path())
+    }
+
     /// Returns the user that the steps run as.
     pub(crate) fn user(&self) -> StepUser {
         match self.config.pipeline.user {
@@ -241,7 +258,7 @@ impl<'a> Run<'a> {
 
     /// Puts the commit at HEAD into the manifest.
     async fn read_commit(&mut self) {
-        let repo = self.verifier.repo.path().to_owned();
+        let repo = self.verifier.home().to_owned();
         self.manifest.commit_sha = blocking(move || Ok(head_commit(&repo))).await.ok().flatten();
     }
 
@@ -615,6 +632,10 @@ impl<'a> Run<'a> {
             .count("attempt", u64::from(attempt))
             .count("steps", config.pipeline.all_steps().count() as u64)
             .names(components.map(|component| format!("{} {}", component.name, component.sha256)));
+        let record = match &self.verifier.variant {
+            Some(variant) => record.reason(variant.purpose),
+            None => record,
+        };
         self.write_record(record).await.map(drop)
     }
 

@@ -5,6 +5,7 @@
 //! tree; and that a run which cannot be recorded in the audit log proves nothing.
 //!
 //! - [`DockerVerifier`] implements [`Verifier`](act_core::verification::Verifier): one call is one run.
+//! - A [`Variant`] is a run on a tree that the host wrote with [`write_tree`].
 //! - [`VerificationConfig`] is the part of `agent.yaml` that a run uses, as it was when the task started.
 //! - [`Engine::connect`] finds the container engine; [`Engine::reap_orphans`] removes the containers and volumes of dead
 //!   processes.
@@ -45,8 +46,9 @@ mod steps;
 mod workspace;
 
 pub use ca_bundle::check as check_ca_bundle;
+pub use copy::{Replacement, write_tree};
 pub use docker_error::EngineUnavailable;
-pub use docker_verifier::{DockerVerifier, Downloads};
+pub use docker_verifier::{DockerVerifier, Downloads, Variant};
 pub use engine::{Engine, Machine};
 pub use image::{FoundImage, NameNow, RecordedImage, ResolvedImage};
 pub use pipeline::VerificationConfig;

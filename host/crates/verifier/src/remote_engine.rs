@@ -161,7 +161,7 @@ pub(crate) async fn prepare(
             let view = choose_view(pipeline.workspace, &set, obstacle)?;
             let certificates =
                 pipeline.ca_bundle.as_deref().map(ca_bundle::certificates).transpose()?;
-            let git = git_place(repo).map_err(|error| git_failed(error.into()))?;
+            let git = git_place(owned.home()).map_err(|error| git_failed(error.into()))?;
             if let Some(directory) = git_directory(repo, &git) {
                 require_sendable(&directory, MAX_GIT)?;
             }
@@ -189,7 +189,7 @@ pub(crate) async fn prepare(
             Ok((set, tree))
         });
         let (set, tree) = send.await?;
-        if let Some(directory) = git_directory(verifier.repo.path(), &git) {
+        if let Some(directory) = git_directory(verifier.home(), &git) {
             let send = volumes.send(GIT, ids, move |packer| {
                 packer.top()?;
                 packer.all_of(open(&directory)?)
@@ -416,7 +416,7 @@ impl RemoteCache {
         ids: (u32, u32),
     ) -> Result<Option<Self>, InfraError> {
         let DockerVerifier { engine, image, .. } = verifier;
-        let (image_name, repo_name) = cache_names(&image.digest, verifier.repo.path());
+        let (image_name, repo_name) = cache_names(&image.digest, verifier.home());
         let owner = owner();
         let name = cache_name(&image_name, &repo_name, &owner);
         for _ in 0..2 {

@@ -65,7 +65,9 @@ impl Workspace {
         let DockerVerifier { repo, config, .. } = verifier;
         let repo = repo.path();
         let set = sources(repo, include)?;
-        let special = special_files(repo).map_err(|error| unreadable(error.into()))?;
+        let home = verifier.home();
+        // The git directory of a variant is that of the repository, so its sockets are covered as well.
+        let special = special_files(home).map_err(|error| unreadable(error.into()))?;
         let other_file_system = sources_on_other_file_system(&set, &special);
         let obstacle = if with_overlay {
             other_file_system.clone().or_else(|| overlay_obstacle(run.path(), true))
@@ -78,7 +80,7 @@ impl Workspace {
         {
             return Err(InfraError::new(ErrorType::ContainerCreation, why));
         }
-        let git = git_place(repo).map_err(|error| git_failed(error.into()))?;
+        let git = git_place(home).map_err(|error| git_failed(error.into()))?;
 
         let mut mounts = vec![artifacts_tmpfs()];
         let mut overlay = None;
@@ -130,11 +132,13 @@ impl Workspace {
             volumes: None,
             warnings: git_warning(&git).into_iter().collect(),
         };
-        workspace.mount_git(repo, &git, run)?;
+        workspace.mount_git(home, &git, run)?;
         // The overlay has sockets and FIFOs of its own in place of the repository's.
         if view != View::Overlay {
             let git_in_copy = view == View::Copy && git == GitPlace::Directory;
-            workspace.hide_channels(run, &special, git_in_copy)?;
+            let roots =
+                [(verifier.variant.is_none()).then_some(WORKSPACE), git_in_copy.then_some(COPY)];
+            workspace.hide_channels(run, &special, roots)?;
         }
         // A copy holds the files of every file system.
         if view != View::Copy {
@@ -182,12 +186,13 @@ impl Workspace {
         Ok(())
     }
 
-    /// Mounts an empty file over every socket and FIFO, because a read-only mount does not close them.
+    /// Mounts an empty file over every socket and FIFO, because a read-only mount does not close them. `whole` is where the
+    /// whole repository is mounted, `git` where its git directory is.
     fn hide_channels(
         &mut self,
         run: &RunDir,
         special: &SpecialFiles,
-        git_in_copy: bool,
+        [whole, git]: [Option<&str>; 2],
     ) -> Result<(), InfraError> {
         if special.channels.is_empty() && !special.cut {
             return Ok(());
@@ -205,8 +210,8 @@ impl Workspace {
         }
         let empty = run.lend_file("empty", b"").map_err(failed_to("cover a socket"))?;
         for channel in &special.channels {
-            let in_copy = git_in_copy && channel.starts_with(".git");
-            for root in [Some(WORKSPACE), in_copy.then_some(COPY)].into_iter().flatten() {
+            let git = git.filter(|_| channel.starts_with(".git"));
+            for root in [whole, git].into_iter().flatten() {
                 let target = Path::new(root).join(channel);
                 let Some(target) = target.to_str() else {
                     return Err(InfraError::new(
@@ -250,7 +255,7 @@ fn lock_cache(verifier: &DockerVerifier, run: &RunDir) -> io::Result<Cache> {
     if verifier.downloads == Downloads::Private {
         return run.private_cache();
     }
-    match verifier.artifacts.cache_of(&verifier.image.digest, verifier.repo.path()) {
+    match verifier.artifacts.cache_of(&verifier.image.digest, verifier.home()) {
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => run.private_cache(),
         other => other,
     }

@@ -11,6 +11,7 @@
 //!   `record`, which lists the files as changed. The component crate then writes the audit records.
 //! - [`Overlay`] takes the changes of a dry run, and what a component writes to its scratch copy, instead of the disk.
 //!   [`patch`] shows the changes of a dry run. [`RepoWriter::apply_proposal`] makes them later.
+//! - [`Originals`] stores each file of the repository before its first change by a task.
 //! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity.
 //! - [`history`] returns which files the newest commits changed.
 //! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
@@ -37,6 +38,7 @@ mod history;
 mod listing;
 mod lock;
 mod notes;
+mod originals;
 mod overlay;
 mod paths;
 mod proposal;
@@ -61,6 +63,7 @@ pub use lock::{OpenRoot, RepoLock, RootIdentity, RootMoved};
 pub use notes::{
     NOTES_DIRS, NotesDir, NotesError, add_gitignore_line, hidden_by_unanchored_line, notes_dir,
 };
+pub use originals::Originals;
 pub use overlay::{Overlay, OverlayFull};
 pub use paths::{GlobError, PathError, PathGlobs, RepoPath, is_at_or_below, is_repo_path};
 pub use proposal::{Blob, ProposedFile, ProposedFileState, patch};

@@ -13,6 +13,7 @@ use act_fs::Root;
 use edit_protocol::Reason;
 
 use super::copy_set::{UnverifiedFile, VerificationScope};
+use super::originals::Originals;
 use super::overlay::{Lookup, Overlay};
 use super::paths::{PathError, RepoPath};
 use super::reading::{MAX_READ, Version, Versions, digest};
@@ -260,6 +261,8 @@ pub struct RepoWriter {
     changed: Mutex<BTreeMap<String, ChangedFile>>,
     refused: Mutex<BTreeMap<&'static str, u64>>,
     contents: Mutex<ContentChanges>,
+    /// Where the files are stored before the task changes them.
+    originals: Option<Arc<Originals>>,
 }
 
 /// The part of its budget that the task has used.
@@ -318,7 +321,15 @@ impl RepoWriter {
             changed: Mutex::default(),
             refused: Mutex::default(),
             contents: Mutex::default(),
+            originals: None,
         }
+    }
+
+    /// Stores each file before its first change.
+    #[must_use]
+    pub fn with_originals(mut self, originals: Arc<Originals>) -> Self {
+        self.originals = Some(originals);
+        self
     }
 
     /// Resolves paths as on a kernel without `openat2`.
@@ -557,6 +568,7 @@ impl RepoWriter {
                         transaction::sweep_directory(&self.root, dir);
                     }
                 }
+                self.keep_originals(&checked);
                 Transaction::new(&self.root, self.exchange, MAX_SEEN, stopped).make(&checked)
             }
         };
@@ -568,6 +580,19 @@ impl RepoWriter {
         }
         spent.bytes += bytes;
         Ok(self.record(checked))
+    }
+
+    /// Stores the files that are about to be changed for the first time.
+    fn keep_originals(&self, checked: &[Checked]) {
+        let Some(originals) = &self.originals else { return };
+        for change in checked {
+            let first = !self.changes().contains_key(change.path.as_str());
+            let Some(sha256) = change.expect.as_deref().filter(|_| first) else { continue };
+            let (dir, name) = change.path.split();
+            if let Ok(Some(dir)) = directory(&self.root, dir, &change.path) {
+                originals.keep(change.path.as_str(), dir, name, sha256);
+            }
+        }
     }
 
     /// Adds the present version of the file to a conflict.

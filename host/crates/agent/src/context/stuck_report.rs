@@ -58,6 +58,8 @@ pub struct StuckReport {
     pub files_modified: Vec<String>,
     /// Changed files that the verification depends on.
     pub gate_inputs_changed: Vec<String>,
+    /// Places where existing tests demand less than at the start of the task, or something else.
+    pub tests_weakened: Vec<String>,
     /// How many edits each rule refused: `protected: 3`.
     pub edits_refused: Vec<String>,
     /// Files that act itself wrote into the repository, beside its notes.
@@ -125,6 +127,13 @@ impl StuckReport {
         if !self.gate_inputs_changed.is_empty() {
             let changed = files(&self.gate_inputs_changed);
             let _ = write!(out, "\n## Changed, and verification depends on it\n\n{changed}");
+        }
+        if !self.tests_weakened.is_empty() {
+            let weakened = files(&self.tests_weakened);
+            let _ = write!(
+                out,
+                "\n## Existing tests that demand less, or something else\n\n{weakened}"
+            );
         }
         if !self.edits_refused.is_empty() {
             let refused = code_list(&self.edits_refused);

@@ -23,6 +23,8 @@ pub struct Summary {
     pub tests: Option<String>,
     /// Changed files that the host counts as tests.
     pub test_files: Vec<String>,
+    /// Places where existing tests demand less than at the start of the task, or something else.
+    pub tests_weakened: Vec<String>,
     /// The repository had tests when the task began.
     pub had_tests: bool,
     pub run_id: String,
@@ -92,6 +94,18 @@ impl Summary {
             quote(tests),
             code_list(&self.test_files),
         );
+        if !self.tests_weakened.is_empty() {
+            let unexplained =
+                match self.tests.as_deref().is_some_and(|text| !text.trim().is_empty()) {
+                    true => "the words of the Editor above are its reason",
+                    false => "the Editor gave no reason",
+                };
+            let _ = write!(
+                out,
+                "\nExisting tests that demand less than at the start of the task, or something else; {unexplained}:\n\n{}",
+                code_list(&self.tests_weakened)
+            );
+        }
         for (title, texts) in [
             ("Assumptions", &self.assumptions),
             ("Criteria that were dropped", &self.criteria_dropped),
@@ -179,6 +193,18 @@ mod tests {
             ),
             "{text}"
         );
+    }
+
+    #[test]
+    fn weaker_tests_stand_below_the_reason_or_its_absence() {
+        // CONTEXT-7
+        let place = "tests/a.py:3 test_a (test_skipped): @skip";
+        let weaker = Summary { tests_weakened: vec![place.into()], ..summary() };
+        let text = weaker.render();
+        let end = format!("the Editor gave no reason:\n\n- `{place}`\n");
+        assert!(text.ends_with(&end), "{text}");
+        let text = Summary { tests: Some("It is slow.".into()), ..weaker }.render();
+        assert!(text.contains("the words of the Editor above are its reason:\n\n- `"), "{text}");
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::context::{
     Hypothesis, MachineFailure, NotesWriter, SnapshotKind, StuckReport, Summary, VerifiedRun,
     WrittenReport,
 };
-use crate::gate_inputs::{FileChange, GateInput, Steps, gate_inputs_changed, touches_tests};
+use crate::gate_inputs::{GateInput, Steps, gate_inputs_changed, is_test};
 use act_audit::{Decision, Entry, Event, Head};
 use act_core::event::{EventKind, Events};
 use act_core::{Outcome, RunId, StuckReason, reason};
@@ -92,6 +92,7 @@ impl Session<'_> {
             assumptions: goals.assumptions.clone(),
             criteria_dropped: goals.dropped_lines(),
             test_files: self.test_files(),
+            tests_weakened: self.weakened_lines(),
             had_tests: self.has_tests != Some(false),
             run_id: run_id.clone(),
             // The last verification may be an answer about an earlier run of the same tree.
@@ -184,15 +185,18 @@ impl Session<'_> {
         Account { what: what.to_owned(), why: format!("{why}{strategy}"), ..Account::default() }
     }
 
-    /// Changed files that are tests, or contain more tests than before.
+    /// Changed files that are tests, or have tests inside that differ.
     fn test_files(&self) -> Vec<String> {
-        let writer = &self.editor.writer;
-        let is_test = |file: &&ChangedFile| {
-            let text = writer.text(&file.path);
-            touches_tests(&file.path, text.before.text(), text.now.text())
+        let named = |file: &ChangedFile| {
+            let inside = if is_test(&file.path) { "" } else { ", tests inside" };
+            format!("{} ({}{inside})", file.path, file.op())
         };
-        let named = |file: &ChangedFile| format!("{} ({})", file.path, file.op());
-        writer.changed().iter().filter(is_test).map(named).collect()
+        let touched: Vec<String> = self.with_changes(|changes| {
+            let touches = changes.iter().filter(|change| self.tests.touches_tests(change));
+            touches.map(|change| change.path.to_owned()).collect()
+        });
+        let changed = self.editor.writer.changed();
+        changed.iter().filter(|file| touched.contains(&file.path)).map(named).collect()
     }
 
     /// Changed files that the green run did not verify.
@@ -208,30 +212,16 @@ impl Session<'_> {
 
     /// Changes that could have made the verification easier, for the user to look at.
     pub(super) fn gate_inputs(&self) -> Vec<GateInput> {
-        let writer = &self.editor.writer;
-        let files: Vec<_> =
-            writer.changed().into_iter().map(|file| (writer.text(&file.path), file)).collect();
-        let changes: Vec<_> = files
-            .iter()
-            .map(|(text, file)| FileChange {
-                path: &file.path,
-                sha256_before: file.sha256_before.as_deref(),
-                sha256_now: file.sha256_now.as_deref(),
-                text_before: text.before.text(),
-                text_now: text.now.text(),
-            })
-            .collect();
         let commands: Vec<&str> =
             self.editor.gate.pipeline.all_steps().map(|step| step.command.as_str()).collect();
-        let package = self.editor.input.package.as_deref();
-        gate_inputs_changed(
-            &changes,
-            &Steps {
-                commands: &commands,
-                package,
-                look: &|path| self.editor.workplace.read_script(path),
-            },
-        )
+        let steps = Steps {
+            commands: &commands,
+            package: self.editor.input.package.as_deref(),
+            look: &|path| self.editor.workplace.read_script(path),
+        };
+        self.with_changes(|changes| {
+            gate_inputs_changed(changes, &steps, &self.tests.weakened(changes))
+        })
     }
 
     /// Completes the result of a task that did not succeed, with a report unless the user cancelled it.
@@ -342,6 +332,7 @@ impl Session<'_> {
             runs: self.plans.runs().to_vec(),
             files_modified: self.changed_files(),
             gate_inputs_changed: gate_inputs_changed.clone(),
+            tests_weakened: self.weakened_lines(),
             edits_refused: self.refusals(),
             audit_head: self.audit_head(),
             baseline: self

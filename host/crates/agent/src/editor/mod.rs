@@ -10,11 +10,13 @@
 //! - `review`: the differences that the model sees of its own edits
 //! - `shown_lines`: the lines of files that the conversation has shown, which no answer repeats
 //! - `verify`: verifications, the debug loop and the baseline
+//! - `evidence`: what the tests of the task prove, and tests that demand less than at its start
 //! - `finish`: summary, stuck report, hypotheses
 //! - `resume`: the draft of a dry run, and the task that applies it
 //! - `prompt`: the first message of each conversation
 //! - `request`: the text of a task, with its sections
 
+mod evidence;
 mod finish;
 mod plan;
 mod prompt;
@@ -41,6 +43,7 @@ pub use request::{Boundary, MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use resume::Draft;
 pub use tools::{Answer, Called, Tool};
 
+use self::evidence::Weakened;
 use self::plan::{Changes, History, Plans, Strategies};
 use self::review::Review;
 use self::scouts::Decisions;
@@ -48,6 +51,7 @@ use self::shown_lines::ShownLines;
 use self::tools::{Account, DoneOutcome, Request, ToolOutput, Tools};
 use self::verify::{Baseline, DebugLoop, JudgedTree, TreeAt};
 use crate::context::{NotesWriter, ScoutPayload, SnapshotKind};
+use crate::gate_inputs::TestReader;
 use crate::instructions::{Found, Instructions};
 use crate::scout::{ReportCheck, Scout};
 use act_audit::{Audit, Entry, Event};
@@ -232,6 +236,9 @@ pub struct Session<'a> {
     /// Kinds of text that were left out of the Editor's account.
     left_out: Vec<&'static str>,
     review: Review,
+    /// The tests of changed files, at the start of the task and now.
+    tests: TestReader,
+    weaker: Weakened,
     /// The criteria in force were shown since the last verification.
     criteria_shown: bool,
     /// The reads and searches of the Editor in this task.
@@ -277,6 +284,8 @@ impl<'a> Session<'a> {
             snapshot_due: None,
             left_out: vec![],
             review: Review::default(),
+            tests: TestReader::default(),
+            weaker: Weakened::default(),
             criteria_shown: false,
             looked: vec![],
             shown: ShownLines::default(),

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
+use super::evidence::listed;
 use super::prompt::{self, ResumeContext};
 use super::scouts::{Decision, requery};
 use super::tools::Answer;
@@ -176,6 +177,7 @@ impl Session<'_> {
             baseline: self.baseline.as_ref().map(Baseline::for_model),
             tried,
             changed: &self.whole_difference(),
+            weakened: &listed(&self.weakened()),
             failure: &runs.last().map(last_failure).unwrap_or_default(),
         };
         prompt::resuming(&self.briefing(), &context, instruction)

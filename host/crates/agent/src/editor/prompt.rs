@@ -461,6 +461,8 @@ pub(super) struct ResumeContext<'a> {
     pub tried: &'a [TriedPlan],
     /// The difference so far.
     pub changed: &'a str,
+    /// Places where existing tests demand less than at the start, as a list.
+    pub weakened: &'a str,
     /// What the log of the last run shows, if that run failed.
     pub failure: &'a str,
 }
@@ -499,6 +501,12 @@ pub(super) fn resuming(
     if !facts.changed.is_empty() {
         text.push_str("\n\nChanged so far; the tree stands as it was left, fix forward:\n");
         text.push_str(facts.changed.trim_end());
+    }
+    if !facts.weakened.is_empty() {
+        text.push_str(
+            "\n\nExisting tests that demand less than at the start, or something else:\n",
+        );
+        text.push_str(facts.weakened);
     }
     if !facts.failure.is_empty() {
         text.push_str(&format!("\n\nThe last run:\n{}", facts.failure.trim_end()));
@@ -649,6 +657,7 @@ mod tests {
             decisions: &[],
             tried: &tried,
             changed: "",
+            weakened: "",
             failure: "",
             asked_after: &BTreeMap::new(),
         };
@@ -753,6 +762,7 @@ mod tests {
             baseline: None,
             tried: &[],
             changed: "",
+            weakened: "",
             failure: "",
             asked_after: &BTreeMap::new(),
         };

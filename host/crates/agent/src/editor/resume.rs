@@ -71,8 +71,12 @@ impl Session<'_> {
         };
         let assumed = list("Assumptions", &goals.assumptions);
         let dropped = list("Criteria that were dropped", &goals.dropped_lines());
+        let weakened = list(
+            "Existing tests that demand less than at the start, or something else",
+            &self.weakened_lines(),
+        );
         TaskResult {
-            summary: Some(format!("{account}{assumed}{dropped}")),
+            summary: Some(format!("{account}{weakened}{assumed}{dropped}")),
             gate_inputs_changed: self.gate_inputs_named(),
             draft,
             ..TaskResult::of(Outcome::Proposed)

@@ -28,6 +28,9 @@ impl Session<'_> {
         }
         self.this_turn.line_doubled |= !edited.doubled.is_empty();
         edited.doubled.iter().for_each(|note| answer.text.push_str(&format!("\n{note}")));
+        if let Some(weakened) = self.newly_weakened() {
+            answer.text.push_str(&format!("\n{weakened}"));
+        }
         if !std::mem::replace(&mut self.criteria_shown, true) {
             answer.text.push_str(&self.criteria());
         }

@@ -14,7 +14,9 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::{AT_ONCE, Answer, Called, Session, Tool};
-use fakes::{Story, attempt, call, calls, done, done_with, plan, run_id, text, verify, write};
+use fakes::{
+    Story, attempt, call, calls, done, done_with, plan, rewrite, run_id, text, verify, write,
+};
 
 fn say(words: &str) -> Turn {
     text(words, Stop::Done)
@@ -963,4 +965,87 @@ fn a_conflict_between_the_scouts_waits_for_a_decision_and_is_recorded() {
         assert!(snapshot.contains("### Files modified\n\nnone\n"), "{snapshot}");
         assert!(!snapshot.contains("strategy 2"), "{snapshot}");
     }
+}
+
+const TEST: &str = "def test_answer():\n    assert answer() == 'right'\n    assert length() == 5\n";
+
+/// EDITOR-80
+#[test]
+fn a_weaker_test_is_named_with_the_edit_with_each_run_and_before_the_end() {
+    let weaker = TEST.replace("    assert length() == 5\n", "");
+    let edits = |answer| calls(&[write(answer), rewrite("tests/test_answer.py", &weaker)]);
+    let reason = "The task gives up the length.";
+    let account = json!({"what": "Wrote it.", "why": "It was missing.", "tests": reason});
+    let told = Story::new()
+        .file("tests/test_answer.py", TEST)
+        .turns([plan("write it"), edits("wrong\n"), verify(), calls(&[write("right\n")])])
+        .turns([done(), call("done", account)])
+        .run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert_eq!(told.reasons(), ["step_failed", "tests_weakened"]);
+    let place = "tests/test_answer.py:1 test_answer (assertion_removed): assert length() == 5";
+    let answers = told.answers();
+    assert!(answers[2].contains(place), "{}", answers[2]);
+    assert!(answers[3].contains("warning: existing tests demand less"), "{}", answers[3]);
+    assert!(!answers[4].contains(place), "an edit names only what it changed: {}", answers[4]);
+    // Refused before anything runs.
+    assert!(answers[5].contains(place) && told.runs == 2, "{} {}", told.runs, answers[5]);
+    let summary = told.finished.summary.unwrap();
+    assert!(summary.contains(&format!("> {reason}\n")) && summary.contains(place), "{summary}");
+    let inputs = told.finished.gate_inputs_changed;
+    assert!(inputs.contains(&"tests/test_answer.py (assertion_removed)".to_owned()), "{inputs:?}");
+}
+
+/// EDITOR-80
+#[test]
+fn a_test_that_is_restored_is_named_no_more_and_done_ends_at_once() {
+    let skipped = format!("@pytest.mark.skip\n{TEST}");
+    let told = Story::new()
+        .file("tests/test_answer.py", TEST)
+        .turns([plan("write it"), calls(&[rewrite("tests/test_answer.py", &skipped)])])
+        .turns([calls(&[write("right\n"), rewrite("tests/test_answer.py", TEST)]), done()])
+        .run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert!(told.reasons().is_empty() && told.answers()[1].contains("test_skipped"));
+    assert!(!told.finished.summary.unwrap().contains("demand less"));
+}
+
+/// EDITOR-80: a REPLAN begins with the places, and silence leaves them in the summary without a reason.
+#[test]
+fn weaker_tests_are_in_a_replan_and_in_the_summary_of_the_host() {
+    let weaker = TEST.replace("== 5", ">= 0");
+    let first = calls(&[write("wrong\n"), rewrite("tests/test_answer.py", &weaker)]);
+    let attempts = attempt("wrong 2\n").into_iter().chain(attempt("wrong 3\n"));
+    let silent = (0..4).map(|_| say("I am done."));
+    let told = Story::new()
+        .file("tests/test_answer.py", TEST)
+        .turns([plan("write it"), first, verify()])
+        .turns(attempts)
+        .turns([plan("write something else")])
+        .turns(attempt("right\n"))
+        .turns(silent.take(3))
+        .run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    let place = "tests/test_answer.py:3 test_answer (assertion_changed): assert length() == 5 became assert length() >= 0";
+    let replan =
+        told.messages().into_iter().find(|text| text.contains("Strategies so far")).unwrap();
+    assert!(replan.contains(&format!("something else:\n- {place}")), "{replan}");
+    let summary = told.finished.summary.unwrap();
+    assert!(summary.contains("the Editor gave no reason:") && summary.contains(place), "{summary}");
+}
+
+/// EDITOR-16
+#[test]
+fn a_test_inside_of_a_source_file_that_changed_is_among_the_test_files() {
+    let source = "fn answer() {}\n\n#[test]\nfn holds() {\n    assert!(right());\n}\n";
+    let edits =
+        [write("right\n"), rewrite("lib.rs", &source.replace("right()", "right() || left()"))];
+    let turns = [plan("write it"), calls(&edits), done(), done()];
+    let told = Story::new().file("lib.rs", source).turns(turns).run();
+    assert_eq!((told.state(), told.reasons()), (("SUCCESS", None), vec!["tests_weakened"]));
+    let summary = told.finished.summary.unwrap();
+    assert!(
+        summary.contains("Test files changed:\n\n- `lib.rs (replace, tests inside)`\n"),
+        "{summary}"
+    );
 }

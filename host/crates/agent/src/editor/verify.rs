@@ -239,6 +239,11 @@ impl Session<'_> {
         if let Some(refusal) = self.names_foreign_run(&account) {
             return Ok(refusal.into());
         }
+        if outcome == DoneOutcome::Changed
+            && let Some(refusal) = self.refuse_weakened()
+        {
+            return Ok(refusal.into());
+        }
         match outcome {
             DoneOutcome::Impossible => Err(finish::impossible(&account).into()),
             // `verify` has answered in this turn already.
@@ -249,9 +254,7 @@ impl Session<'_> {
             DoneOutcome::NothingToDo | DoneOutcome::Changed if needs_green && !green => {
                 self.prove(account).await
             }
-            DoneOutcome::NothingToDo | DoneOutcome::Changed => {
-                Ok(ToolOutput::End(AfterConversation::Done(Some(account))))
-            }
+            DoneOutcome::NothingToDo | DoneOutcome::Changed => Ok(self.end_with(account)),
         }
     }
 
@@ -262,11 +265,20 @@ impl Session<'_> {
             ToolOutput::Answer(answer) => answer,
         };
         if self.tree_is_green().await? {
-            return Ok(ToolOutput::End(AfterConversation::Done(Some(account))));
+            return Ok(self.end_with(account));
         }
         let text =
             format!("{}\ndone needs a green run of this tree, so the task goes on.", answer.text);
         Ok(Answer { text, is_error: true }.into())
+    }
+
+    /// Ends the task with an account, unless its green run ran fewer tests than the one before and the model has not heard of
+    /// it.
+    fn end_with(&mut self, account: Account) -> ToolOutput {
+        match self.refuse_fewer_tests() {
+            Some(refusal) if account.outcome == DoneOutcome::Changed => refusal.into(),
+            _ => ToolOutput::End(AfterConversation::Done(Some(account))),
+        }
     }
 
     async fn close_or(&self, answer: Answer) -> OrEnd<ToolOutput> {
@@ -309,12 +321,14 @@ impl Session<'_> {
         self.milestone(Milestone::Attempt { number, of: HARD_STOP_AFTER });
         self.milestone(Milestone::Verifying);
         let verification = self.editor.verifier.run(number, &self.editor.cancel).await;
-        let Some(verification) = verification.filter(|_| !self.editor.cancel.is_cancelled()) else {
+        let Some(mut verification) = verification.filter(|_| !self.editor.cancel.is_cancelled())
+        else {
             return Err(TaskResult::cancelled().into());
         };
         self.record_gate_inputs(verification.run_id.as_ref().map(RunId::as_str));
         let next = self.debug_loop.judge(verification.verdict.status());
         let (run, passed) = self.read_run(number, &verification).await;
+        self.warn_of_tests(&run, &mut verification);
         let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&run));
         let mut text = match verification.failed() {
             true => {
@@ -979,6 +993,10 @@ impl Session<'_> {
 impl Baseline {
     pub(super) fn run_id(&self) -> Option<&str> {
         self.0.run_id.as_deref()
+    }
+
+    pub(super) fn run(&self) -> &VerifiedRun {
+        &self.0
     }
 
     fn lines(&self) -> Vec<String> {

@@ -225,6 +225,10 @@ impl ArtifactDir {
         Ok(found)
     }
 
+    pub(super) fn top(&self) -> &Dir {
+        &self.top
+    }
+
     pub(super) fn runs_handle(&self) -> &Dir {
         &self.runs
     }

@@ -13,6 +13,7 @@ mod cache;
 mod journal;
 mod retention;
 mod run_dir;
+mod task_dir;
 mod tree;
 
 pub use archive::{ARTIFACTS, Allowance, ArchiveEntry, ArchiveReader, LeftOut};
@@ -24,4 +25,5 @@ pub use run_dir::{
     LogError, LogText, OverlayDirs, RecordedManifest, RunDir, STEP_PARTS, log_name,
     manifest_digest, steps_digest,
 };
+pub use task_dir::TaskDir;
 pub use tree::{Descent, Swept, make_directory, remove_tree, sweep};

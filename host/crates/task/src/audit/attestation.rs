@@ -149,6 +149,11 @@ fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
     if !warnings.is_empty() {
         record = record.note("warnings", warnings.join("; "));
     }
+    if !run.gate_inputs_changed.is_empty() {
+        let inputs =
+            run.gate_inputs_changed.iter().map(|input| format!("{} ({})", input.path, input.why));
+        record = record.note("gate_inputs_changed", inputs.collect::<Vec<_>>().join("; "));
+    }
     // If the tree changed during the run, all steps passed and the run counts for nothing.
     let last_failed = !evidence.passed && run.outcome.as_deref() != Some("tree_changed");
     let [passed, warned, failed] = by_result(steps, &warnings, last_failed);

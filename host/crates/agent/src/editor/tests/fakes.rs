@@ -76,6 +76,10 @@ pub(super) fn write(content: &str) -> (&'static str, Value) {
     ("full_rewrite", json!({"path": "answer.txt", "content": content}))
 }
 
+pub(super) fn rewrite(path: &str, content: &str) -> (&'static str, Value) {
+    ("full_rewrite", json!({"path": path, "content": content}))
+}
+
 pub(super) fn verify() -> Turn {
     call("verify", json!({}))
 }
@@ -161,6 +165,14 @@ impl Story {
         fs::write(root.join(path), text).unwrap();
         let git = std::process::Command::new("git").args(["add", path]).current_dir(root).status();
         assert!(git.unwrap().success());
+        self
+    }
+
+    /// Adds a file of the repository.
+    pub(super) fn file(self, path: &str, text: &str) -> Self {
+        let path = self.root().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
         self
     }
 

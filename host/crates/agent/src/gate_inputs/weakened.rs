@@ -1,0 +1,1259 @@
+//! Compares the tests of a task with those of its start, without running them: tests and test files that are gone,
+//! assertions that are removed or changed, new marks that skip a test or narrow a run, new early returns, fixtures that
+//! changed, and configurations that leave tests out.
+//!
+//! A [`Reading`] is one version of a file, cut into its tests by the parsers of `act-symbols`; code outside of tests is one
+//! more block. Two readings are compared block by block. [`TestReader`] remembers readings, because each edit compares again.
+//! The comparison reads text and knows no meaning: an honest change is named as well, and the model then says why the task
+//! wants it. A file without a parser is one block, in which each line counts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use act_reports::source::{self, is_test};
+use act_symbols::{Language, Symbol, SymbolKind, outline};
+use regex::Regex;
+use similar::TextDiff;
+
+use super::{FileChange, is_build_script, is_test_configuration};
+
+/// A place where tests demand less than at the start of the task, or something else.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Weakening {
+    pub path: String,
+    /// The line in the file as it is now; `None` for what is gone.
+    pub line: Option<u32>,
+    /// The test; empty outside of tests.
+    pub test: String,
+    pub why: Why,
+    /// The lines that show it, cut.
+    pub detail: String,
+}
+
+/// The kind of a [`Weakening`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Why {
+    /// A file of tests is gone.
+    TestDeleted,
+    /// A test is gone, or no runner collects it any more.
+    TestsRemoved,
+    /// A mark skips tests, expects them to fail, or narrows the run to some of them.
+    TestSkipped,
+    /// A test ends before its assertions.
+    EarlyReturn,
+    /// A condition that never holds, or a build condition, keeps a test from running.
+    Disabled,
+    /// A test catches the failures of its own assertions.
+    FailureCaught,
+    AssertionRemoved,
+    AssertionChanged,
+    /// A test lacks a value that it had: an expected result, a case of a table.
+    ExpectationChanged,
+    /// A file of data that tests read was changed or deleted.
+    FixtureChanged,
+    /// The configuration of a test runner leaves tests out, or may.
+    TestsExcluded,
+}
+
+impl Why {
+    /// The stable word.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::TestDeleted => "test_deleted",
+            Self::TestsRemoved => "tests_removed",
+            Self::TestSkipped => "test_skipped",
+            Self::EarlyReturn => "early_return",
+            Self::Disabled => "test_disabled",
+            Self::FailureCaught => "failure_caught",
+            Self::AssertionRemoved => "assertion_removed",
+            Self::AssertionChanged => "assertion_changed",
+            Self::ExpectationChanged => "expectation_changed",
+            Self::FixtureChanged => "fixture_changed",
+            Self::TestsExcluded => "tests_excluded",
+        }
+    }
+}
+
+impl Weakening {
+    /// Returns the place and the kind without text of the file, for records that outlive the task.
+    pub fn place(&self) -> String {
+        let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
+        let test = if self.test.is_empty() { String::new() } else { format!(" {}", self.test) };
+        format!("{}{line}{test} ({})", self.path, self.why.word())
+    }
+}
+
+/// Writes `tests/a.py:12 test_total (assertion_removed): assert total == 5`.
+impl fmt::Display for Weakening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place())?;
+        if self.detail.is_empty() { Ok(()) } else { write!(f, ": {}", self.detail) }
+    }
+}
+
+/// Bytes of a detail that are shown: two statements of a usual width.
+const DETAIL: usize = 240;
+/// Weakenings of one file that are listed. More of them say nothing new to a reviewer, who looks at the file.
+const IN_ONE_FILE: usize = 40;
+/// Weakenings of one task that are listed.
+const IN_ONE_TASK: usize = 400;
+/// Lines that one assertion may have.
+const STATEMENT: usize = 40;
+/// Lines above a definition that are searched for attributes and decorators: tables of cases may be long.
+const ABOVE: usize = 200;
+/// Readings that are remembered. A task that changes more files reads them again.
+const REMEMBERED: usize = 2_000;
+/// New tests that are compared with one that is gone. A task that renames more of them at once is named with the rest.
+const COMPARED: usize = 200;
+/// The part of lines, in percent, that two tests share when one is the other under a new name.
+const SIMILAR: usize = 60;
+
+/// Compares tests, and remembers what it has read.
+#[derive(Debug, Default)]
+pub struct TestReader {
+    /// By path and digest.
+    known: Mutex<BTreeMap<(String, String), Arc<Reading>>>,
+}
+
+impl TestReader {
+    /// Returns every place where the tests of the changed files demand less than before, or something else, by path and line.
+    pub fn weakened(&self, changes: &[FileChange<'_>]) -> Vec<Weakening> {
+        let differs = |change: &&FileChange<'_>| change.sha256_before != change.sha256_now;
+        let files: Vec<_> = changes.iter().filter(differs).map(|one| self.compared(one)).collect();
+        let mut found = vec![];
+        for file in &files {
+            let mut here = file.weakened(&files);
+            here.truncate(IN_ONE_FILE);
+            found.append(&mut here);
+        }
+        found.sort();
+        found.dedup();
+        found.truncate(IN_ONE_TASK);
+        found
+    }
+
+    /// Returns whether a change touches tests: the file belongs to tests, or a test inside of it differs.
+    pub fn touches_tests(&self, change: &FileChange<'_>) -> bool {
+        if is_test(change.path) {
+            return true;
+        }
+        let file = self.compared(change);
+        file.before.tests != file.now.tests
+    }
+
+    fn compared<'a>(&self, change: &FileChange<'a>) -> Compared<'a> {
+        let before = self.read(change.path, change.sha256_before, change.text_before);
+        let now = self.read(change.path, change.sha256_now, change.text_now);
+        Compared { change: *change, before, now }
+    }
+
+    fn read(&self, path: &str, sha256: Option<&str>, text: Option<&str>) -> Arc<Reading> {
+        let (Some(sha256), Some(text)) = (sha256, text) else { return Arc::default() };
+        let key = (path.to_owned(), sha256.to_owned());
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(reading) = known.get(&key) {
+            return Arc::clone(reading);
+        }
+        if known.len() >= REMEMBERED {
+            known.clear();
+        }
+        let reading = Arc::new(Reading::of(path, text));
+        known.insert(key, Arc::clone(&reading));
+        reading
+    }
+}
+
+/// One changed file at the start of the task and now.
+struct Compared<'a> {
+    change: FileChange<'a>,
+    before: Arc<Reading>,
+    now: Arc<Reading>,
+}
+
+impl Compared<'_> {
+    fn path(&self) -> &str {
+        self.change.path
+    }
+
+    fn weakened(&self, all: &[Self]) -> Vec<Weakening> {
+        let mut found = self.excluded();
+        let (existed, gone) =
+            (self.change.sha256_before.is_some(), self.change.sha256_now.is_none());
+        if is_test(self.path()) && existed && self.before.is_data {
+            let detail = if gone { "the file is gone" } else { "" };
+            found.push(self.finding(None, "", Why::FixtureChanged, detail));
+            return found;
+        }
+        if is_test(self.path()) && existed && gone {
+            // A file that was moved is compared with its new place.
+            let mut first = self.before.tests.values().take(COMPARED);
+            if first.all(|test| self.renamed(test, all).is_none()) && !self.moved_whole(all) {
+                found.push(self.finding(None, "", Why::TestDeleted, ""));
+                return found;
+            }
+        } else {
+            self.compare(&self.before.outside, &self.now.outside, "", &mut found);
+        }
+        for (name, before) in &self.before.tests {
+            if found.len() > IN_ONE_FILE {
+                break;
+            }
+            match self.now.tests.get(name) {
+                Some(now) => self.compare(before, now, name, &mut found),
+                None => match self.renamed(before, all) {
+                    Some((file, other)) => {
+                        file.compare(before, &file.now.tests[other], other, &mut found);
+                    }
+                    None => {
+                        found.push(self.finding(None, name, Why::TestsRemoved, ""));
+                    }
+                },
+            }
+        }
+        for (name, now) in &self.now.tests {
+            // A new test that does not run, or keeps others from running.
+            let mut skips = now.marks.iter().filter(|mark| mark.why == Why::TestSkipped).peekable();
+            let is_new = || !self.before.tests.contains_key(name) && !is_elsewhere(now, all);
+            if found.len() <= IN_ONE_FILE && skips.peek().is_some() && is_new() {
+                found.extend(
+                    skips.map(|mark| self.finding(Some(mark.line), name, mark.why, &mark.text)),
+                );
+            }
+        }
+        found
+    }
+
+    /// Returns whether a file without tests of its own, such as a helper, is there under another name.
+    fn moved_whole(&self, all: &[Self]) -> bool {
+        let (Some(was), true) = (self.change.sha256_before, self.before.tests.is_empty()) else {
+            return false;
+        };
+        all.iter().any(|other| {
+            other.change.sha256_before.is_none() && other.change.sha256_now == Some(was)
+        })
+    }
+
+    /// Returns the test that this one has become: a new test of the same lines, or nearly, here or in another file.
+    fn renamed<'c>(&'c self, before: &Block, all: &'c [Self]) -> Option<(&'c Self, &'c String)> {
+        let new = |file: &'c Self| {
+            let all = file.now.tests.iter().map(move |(name, test)| (file, name, test));
+            all.filter(move |(_, name, _)| !file.before.tests.contains_key(*name))
+        };
+        let candidates = new(self).chain(all.iter().flat_map(new)).take(COMPARED);
+        let mut like = candidates.filter(|(_, _, test)| before.is_like(test));
+        like.next().map(|(file, name, _)| (file, name))
+    }
+
+    fn finding(&self, line: Option<u32>, test: &str, why: Why, detail: &str) -> Weakening {
+        Weakening {
+            path: self.path().to_owned(),
+            line,
+            test: test.to_owned(),
+            why,
+            detail: cut(detail),
+        }
+    }
+
+    /// Compares a block with what it was.
+    fn compare(&self, before: &Block, now: &Block, test: &str, found: &mut Vec<Weakening>) {
+        if before.lines == now.lines {
+            return;
+        }
+        let start = found.len();
+        for why in [Why::TestSkipped, Why::EarlyReturn, Why::Disabled, Why::FailureCaught] {
+            let of = |block: &Block| block.marks.iter().filter(move |mark| mark.why == why).count();
+            let more = of(now).saturating_sub(of(before));
+            let old: BTreeSet<_> = before.marks.iter().map(|mark| (mark.why, &mark.text)).collect();
+            let marks = now.marks.iter().filter(|mark| mark.why == why);
+            // Those with a new text first; where all texts were there before, the last ones.
+            let (new, known): (Vec<_>, Vec<_>) =
+                marks.partition(|mark| !old.contains(&(mark.why, &mark.text)));
+            for mark in new.into_iter().chain(known.into_iter().rev()).take(more) {
+                found.push(self.finding(Some(mark.line), test, why, &mark.text));
+            }
+        }
+        let removed = without(&before.assertions, &now.assertions);
+        let mut added = without(&now.assertions, &before.assertions);
+        for (_, was) in removed {
+            let nearest = added.iter().enumerate().max_by(|(_, one), (_, other)| {
+                likeness(was, &one.1).total_cmp(&likeness(was, &other.1))
+            });
+            match nearest.map(|(at, _)| at) {
+                Some(at) => {
+                    let (line, is) = added.remove(at);
+                    let detail = format!("{} became {}", cut_half(was), cut_half(is));
+                    found.push(self.finding(Some(*line), test, Why::AssertionChanged, &detail));
+                }
+                None => {
+                    let line =
+                        (!now.lines.is_empty()).then_some(now.first).filter(|line| *line > 0);
+                    found.push(self.finding(line, test, Why::AssertionRemoved, was));
+                }
+            }
+        }
+        let lost = before.literals_without(now);
+        if found.len() == start && !lost.is_empty() {
+            let line = Some(now.first).filter(|line| *line > 0);
+            let lost = lost.iter().take(5).copied().collect::<Vec<_>>().join(", ");
+            let detail = format!("no longer there: {lost}");
+            found.push(self.finding(line, test, Why::ExpectationChanged, &detail));
+        }
+    }
+
+    /// The changed lines of a configuration by which a runner may leave tests out.
+    fn excluded(&self) -> Vec<Weakening> {
+        let path = self.path();
+        let lower = path.to_lowercase();
+        let name = lower.rsplit('/').next().unwrap_or_default();
+        let (before, now) =
+            (self.change.text_before.unwrap_or_default(), self.change.text_now.unwrap_or_default());
+        let mut found = vec![];
+        if is_test_configuration(name) || is_build_script(&lower, name) {
+            let runner = if is_test_configuration(name) { EXCLUDES.as_slice() } else { &[] };
+            let words = || EXCLUDES_IN_BUILDS.iter().chain(runner);
+            let is_about_tests =
+                |line: &str| !line.starts_with("//") && words().any(|word| line.contains(word));
+            let lines = |text: &str| {
+                let lines = (1..).zip(text.lines()).map(|(at, line)| (at, line.trim().to_owned()));
+                lines.filter(|(_, line)| is_about_tests(line)).collect::<Vec<(u32, String)>>()
+            };
+            let (before, now) = (lines(before), lines(now));
+            for (line, text) in without(&now, &before) {
+                found.push(self.finding(Some(*line), "", Why::TestsExcluded, text));
+            }
+            for (_, text) in without(&before, &now) {
+                let detail = format!("removed: {text}");
+                found.push(self.finding(None, "", Why::TestsExcluded, &detail));
+            }
+        }
+        if path.ends_with(".rs") {
+            let modules = |text: &str| test_modules(text);
+            for module in modules(before).difference(&modules(now)) {
+                let detail = format!("removed: #[cfg(test)] mod {module};");
+                found.push(self.finding(None, "", Why::TestsExcluded, &detail));
+            }
+        }
+        found
+    }
+}
+
+/// Returns whether a new test is an old one of some file under another name or in another place.
+fn is_elsewhere(now: &Block, all: &[Compared<'_>]) -> bool {
+    let gone = all.iter().flat_map(|other| {
+        other.before.tests.iter().filter(|(old, _)| !other.now.tests.contains_key(*old))
+    });
+    gone.take(COMPARED).any(|(_, before)| before.is_like(now))
+}
+
+/// Words of configurations of test runners that decide which tests run.
+const EXCLUDES: [&str; 11] = [
+    "bail",
+    "collect_ignore",
+    "exclude",
+    "grep",
+    "ignore_collect",
+    "ignore_patterns",
+    "modifyitems",
+    "pytest_runtest",
+    "roots",
+    "spec",
+    "xfail",
+];
+/// Such words that mean nothing else in build scripts, which configure runners as well.
+const EXCLUDES_IN_BUILDS: [&str; 26] = [
+    "--deselect",
+    "--ignore",
+    "--last-failed",
+    "--skip",
+    "[[test]]",
+    "\"roots\"",
+    "addopts",
+    "autotests",
+    "coveragePathIgnore",
+    "doctest = false",
+    "harness",
+    "modulePathIgnore",
+    "norecursedirs",
+    "onlyChanged",
+    "passWithNoTests",
+    "python_classes",
+    "python_files",
+    "python_functions",
+    "required-features",
+    "runTestsByPath",
+    "test = false",
+    "testMatch",
+    "testNamePattern",
+    "testPathIgnore",
+    "testRegex",
+    "testpaths",
+];
+
+/// One version of a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Reading {
+    /// The tests by name, with the names of the suites or types around them.
+    tests: BTreeMap<String, Block>,
+    /// The code of tests that is in no test: helpers, tables, suites.
+    outside: Block,
+    /// The file holds data and no code.
+    is_data: bool,
+}
+
+/// The code of one test, without comments.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Block {
+    /// The first line in the file, from 1.
+    first: u32,
+    /// Without the blanks around them.
+    lines: Vec<String>,
+    assertions: Vec<(u32, String)>,
+    marks: Vec<Mark>,
+    /// Numbers, texts and other constants, with how often they occur.
+    literals: BTreeMap<String, usize>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Mark {
+    why: Why,
+    line: u32,
+    text: String,
+}
+
+impl Reading {
+    fn of(path: &str, text: &str) -> Self {
+        let language = Language::of(path, text.as_bytes());
+        if source::language(path).is_none() && !is_script(path, text) {
+            return Self { is_data: true, ..Self::default() };
+        }
+        let lines = code_lines(path, text);
+        let Some(language) = language else {
+            return match is_test(path) {
+                true => Self { outside: Block::of_script(&lines), ..Self::default() },
+                false => Self::default(),
+            };
+        };
+        let parsed = outline(language, path, text.as_bytes(), &|| false);
+        let symbols = parsed.map(|parsed| parsed.outline.symbols).unwrap_or_default();
+        let tests = tests_of(path, language, &symbols);
+        let mut blocks: Vec<(String, Vec<(u32, &str)>)> = vec![];
+        // The test of each line: the innermost one.
+        let mut owner: Vec<Option<usize>> = vec![None; lines.len() + 1];
+        for (at, test) in tests.iter().enumerate() {
+            let first = with_attributes(&lines, &symbols, test.first_line);
+            for line in first..=test.last_line {
+                if let Some(owner) = owner.get_mut(line as usize) {
+                    *owner = Some(at);
+                }
+            }
+            blocks.push((full_name(test, &tests), vec![]));
+        }
+        let around = modules_with_tests(&lines, &symbols, &tests);
+        let mut outside = vec![];
+        for (number, line) in (1_u32..).zip(&lines) {
+            match owner.get(number as usize).copied().flatten().and_then(|at| blocks.get_mut(at)) {
+                Some((_, block)) => block.push((number, line.as_str())),
+                None if is_test(path) || around.iter().any(|range| range.contains(&number)) => {
+                    outside.push((number, line.as_str()));
+                }
+                None => {}
+            }
+        }
+        let mut all = BTreeMap::new();
+        for (name, lines) in blocks {
+            let mut unique = name.clone();
+            let mut again = 1;
+            while all.contains_key(&unique) {
+                again += 1;
+                unique = format!("{name} #{again}");
+            }
+            all.insert(unique, Block::of(&lines));
+        }
+        Self { tests: all, outside: Block::of(&outside), is_data: false }
+    }
+}
+
+/// The definitions that a runner collects as tests, outer ones first.
+fn tests_of(path: &str, language: Language, symbols: &[Symbol]) -> Vec<Symbol> {
+    let collects = |symbol: &&Symbol| {
+        // A configuration of pytest may collect files of other names than the parser knows.
+        let of_python = language == Language::Python
+            && is_test(path)
+            && matches!(symbol.kind, SymbolKind::Function | SymbolKind::Method)
+            && symbol.name.starts_with("test");
+        symbol.kind == SymbolKind::Test || of_python
+    };
+    let mut tests: Vec<Symbol> = symbols.iter().filter(collects).cloned().collect();
+    tests.sort_by_key(|test| (test.first_line, std::cmp::Reverse(test.last_line)));
+    tests
+}
+
+/// The name of a test with the names of what is around it.
+fn full_name(test: &Symbol, tests: &[Symbol]) -> String {
+    let holds = |other: &&Symbol| {
+        (other.first_line, other.last_line) != (test.first_line, test.last_line)
+            && other.first_line <= test.first_line
+            && other.last_line >= test.last_line
+    };
+    let around = tests.iter().filter(holds).map(|other| other.name.as_str());
+    let container = test.container.iter().map(String::as_str);
+    let names = container.chain(around).chain([test.name.as_str()]);
+    names.collect::<Vec<_>>().join(" > ")
+}
+
+/// Returns the first line of the attributes and decorators above a definition, or its own.
+fn with_attributes(lines: &[String], symbols: &[Symbol], first: u32) -> u32 {
+    let ends: BTreeSet<u32> = symbols.iter().map(|symbol| symbol.last_line).collect();
+    let mut begins = first;
+    let mut line = first;
+    for _ in 0..ABOVE {
+        line = line.saturating_sub(1);
+        let Some(text) = line.checked_sub(1).and_then(|at| lines.get(at as usize)) else { break };
+        if text.is_empty() || ends.contains(&line) {
+            break;
+        }
+        if text.starts_with('@') || text.starts_with("#[") {
+            begins = line;
+        }
+    }
+    begins
+}
+
+/// The lines of the modules of a source file that hold tests.
+fn modules_with_tests(
+    lines: &[String],
+    symbols: &[Symbol],
+    tests: &[Symbol],
+) -> Vec<std::ops::RangeInclusive<u32>> {
+    let modules = symbols.iter().filter(|symbol| symbol.kind == SymbolKind::Module);
+    let holds = |module: &&Symbol| {
+        tests
+            .iter()
+            .any(|test| module.first_line <= test.first_line && test.last_line <= module.last_line)
+    };
+    let range =
+        |module: &Symbol| with_attributes(lines, symbols, module.first_line)..=module.last_line;
+    modules.filter(holds).map(range).collect()
+}
+
+impl Block {
+    /// Reads the lines of a test in a language with a parser.
+    fn of(lines: &[(u32, &str)]) -> Self {
+        let code: Vec<_> = lines.iter().filter(|(_, line)| !line.is_empty()).copied().collect();
+        let mut block = Self {
+            first: code.first().map_or(0, |(number, _)| *number),
+            lines: code.iter().map(|(_, line)| (*line).to_owned()).collect(),
+            ..Self::default()
+        };
+        let mut at = 0;
+        while let Some((number, line)) = code.get(at) {
+            block.mark(*number, line);
+            block.add_literals(line);
+            if !is_match(&ASSERTION, line) {
+                at += 1;
+                continue;
+            }
+            let from = match at.checked_sub(1).and_then(|above| code.get(above)) {
+                // The condition of an assertion in Go.
+                Some((_, above)) if is_condition(above) && !is_match(&ASSERTION, above) => at - 1,
+                _ => at,
+            };
+            let length = statement(&code[at..]);
+            let text: Vec<_> = code[from..at + length].iter().map(|(_, line)| *line).collect();
+            block.assertions.push((*number, text.join(" ")));
+            for (number, line) in &code[at + 1..at + length] {
+                block.mark(*number, line);
+                block.add_literals(line);
+            }
+            at += length;
+        }
+        block
+    }
+
+    /// Reads a script, in which each line may decide.
+    fn of_script(lines: &[String]) -> Self {
+        let lines: Vec<_> = (1_u32..).zip(lines.iter().map(String::as_str)).collect();
+        let code = lines.iter().filter(|(_, line)| !line.is_empty());
+        let assertions = code.map(|(number, line)| (*number, (*line).to_owned())).collect();
+        Self { assertions, literals: BTreeMap::new(), ..Self::of(&lines) }
+    }
+
+    fn mark(&mut self, line: u32, text: &str) {
+        let mut add = |why| self.marks.push(Mark { why, line, text: text.to_owned() });
+        (0..skips(text)).for_each(|_| add(Why::TestSkipped));
+        for (why, pattern) in [
+            (Why::EarlyReturn, &EARLY_RETURN),
+            (Why::Disabled, &DISABLED),
+            (Why::FailureCaught, &CAUGHT),
+        ] {
+            if is_match(pattern, text) {
+                add(why);
+            }
+        }
+    }
+
+    fn add_literals(&mut self, line: &str) {
+        let imports = ["import ", "from ", "use ", "require", "package ", "#include", "mod "];
+        let Some(literal) = LITERAL.as_ref() else { return };
+        if imports.iter().any(|word| line.starts_with(word)) || line.contains("require(") {
+            return;
+        }
+        for found in literal.find_iter(line) {
+            *self.literals.entry(found.as_str().to_owned()).or_default() += 1;
+        }
+    }
+
+    /// The constants that this block has more often than the other.
+    fn literals_without(&self, other: &Self) -> Vec<&str> {
+        let fewer = |(text, count): &(&String, &usize)| {
+            other.literals.get(*text).is_none_or(|there| there < *count)
+        };
+        self.literals.iter().filter(fewer).map(|(text, _)| text.as_str()).collect()
+    }
+
+    /// Returns whether the other block is this one, nearly.
+    fn is_like(&self, other: &Self) -> bool {
+        let mut left = BTreeMap::<&str, usize>::new();
+        for line in &self.lines {
+            *left.entry(line).or_default() += 1;
+        }
+        let mut shared = 0;
+        for line in &other.lines {
+            if let Some(count) = left.get_mut(line.as_str()).filter(|count| **count > 0) {
+                *count -= 1;
+                shared += 1;
+            }
+        }
+        200 * shared >= SIMILAR * (self.lines.len() + other.lines.len())
+    }
+}
+
+/// Returns the number of lines of the statement that begins here: until its brackets are closed and no method call follows.
+fn statement(lines: &[(u32, &str)]) -> usize {
+    let mut open = 0_i32;
+    for (at, (_, line)) in lines.iter().enumerate().take(STATEMENT) {
+        open += balance(line);
+        let goes_on = lines.get(at + 1).is_some_and(|(_, next)| next.starts_with('.'));
+        if open <= 0 && !goes_on {
+            return at + 1;
+        }
+    }
+    lines.len().clamp(1, STATEMENT)
+}
+
+/// Returns how many brackets a line opens more than it closes, outside of texts. A brace opens a block, not a statement.
+fn balance(line: &str) -> i32 {
+    let (mut open, mut quote, mut escaped) = (0, None, false);
+    for c in line.chars() {
+        match quote {
+            Some(_) if escaped => escaped = false,
+            Some(_) if c == '\\' => escaped = true,
+            Some(mark) if c == mark => quote = None,
+            Some(_) => {}
+            None => match c {
+                '"' | '`' => quote = Some(c),
+                '(' | '[' => open += 1,
+                ')' | ']' => open -= 1,
+                _ => {}
+            },
+        }
+    }
+    open
+}
+
+fn is_condition(line: &str) -> bool {
+    line.starts_with("if ") || line.starts_with("if(") || line.starts_with("} else if")
+}
+
+fn pattern(text: &str) -> Option<Regex> {
+    Regex::new(text).ok()
+}
+
+fn is_match(pattern: &LazyLock<Option<Regex>>, line: &str) -> bool {
+    pattern.as_ref().is_some_and(|pattern| pattern.is_match(line))
+}
+
+/// Calls, macros and statements by which the usual frameworks demand something.
+static ASSERTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?x)
+        (^|[^\w.])(debug_)?assert\w*[!.(\ ] | \.assert\w*\( | \bassert\.\w+ | \brequire\.\w+\( | ^require\w*\( |
+        (^|[^\w.])expect\w*[(.] | \.should\b | \bpytest\.(raises|warns|fail|approx)\b | \bself\.(fail|assert\w*)\( |
+        \b[tbf]\.(Error|Errorf|Fatal|Fatalf|Fail|FailNow)\( | \bcmp\.Diff\( | \breflect\.DeepEqual\( |
+        \b(EXPECT|ASSERT|CHECK|REQUIRE|TEST_ASSERT)(_\w+)?\( | \b(cr|ck)_assert\w*\( |
+        (^|[^\w])(panic|unreachable)!\( | \bverify\w*\( |
+        \bt\.(is|not|true|false|truthy|falsy|equals?|notEquals?|same|deepEquals?|notDeepEqual|like|throws\w*|ok|notOk|regex|snapshot)\(
+        ",
+    )
+});
+
+/// A return without a result, or an exit, by which a test ends before its assertions.
+static EARLY_RETURN: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?x)
+        \breturn\b\s*(;|\}|$|Ok\(\(\)\)|None\b|nil\b|true\b|True\b|0\b|undefined\b|null\b|Promise\.resolve\(|done\(\)) |
+        \b(os\.Exit|sys\.exit|os\._exit|process\.exit|runtime\.Goexit)\( | ^(std::)?(process::)?exit\s*[(\d]
+        ",
+    )
+});
+
+/// A condition that never holds, or a condition of the build.
+static DISABLED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?x)
+        \b(if|while)\s*\(?\s*(!\s*true|not\s+True|false|False|0)\b | \b(false|False)\s*(&&|and)\b | &&\s*false\b | \band\s+False\b |
+        \|\|\s*true\b | \bor\s+True\b | ^\#!?\[cfg\((any\(\)|feature|not|all\() | ^\#!?\[cfg\(any\( | \bwhile\s+False\b
+        ",
+    )
+});
+
+static CAUGHT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"^\s*except\b|\bcatch\s*[({]|\.catch\(|\bsuppress\(|\bcatch_unwind\b|\bshould_panic\b|\brecover\(\)",
+    )
+});
+
+static LITERAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r#""(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.){0,200}'|`[^`]*`|\b\d[\d_]*(?:\.\d+)?(?:[eE][-+]?\d+)?\b|\b(?:true|false|True|False|None|null|nil|undefined)\b"#,
+    )
+});
+
+static TEST_MODULE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?m)^\s*#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([a-z]+\))?\s+)?mod\s+(\w+)\s*;",
+    )
+});
+
+/// The modules of tests that a Rust file declares and other files hold.
+fn test_modules(text: &str) -> BTreeSet<String> {
+    let Some(module) = TEST_MODULE.as_ref() else { return BTreeSet::new() };
+    module.captures_iter(text).filter_map(|found| Some(found.get(1)?.as_str().to_owned())).collect()
+}
+
+/// The entries of one list that the other lacks; entries of equal text are counted.
+fn without<'a>(these: &'a [(u32, String)], those: &[(u32, String)]) -> Vec<&'a (u32, String)> {
+    let mut left = BTreeMap::<&str, usize>::new();
+    for (_, text) in those {
+        *left.entry(text).or_default() += 1;
+    }
+    let is_missing = |(_, text): &&(u32, String)| match left.get_mut(text.as_str()) {
+        Some(count) if *count > 0 => {
+            *count -= 1;
+            false
+        }
+        _ => true,
+    };
+    these.iter().filter(is_missing).collect()
+}
+
+/// The part of words that two statements share.
+fn likeness(one: &str, other: &str) -> f32 {
+    TextDiff::from_words(one, other).ratio()
+}
+
+fn cut(text: &str) -> String {
+    shortened(text, DETAIL)
+}
+
+fn cut_half(text: &str) -> String {
+    shortened(text, DETAIL / 2 - " became ".len())
+}
+
+fn shortened(text: &str, most: usize) -> String {
+    let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    match text.len() <= most {
+        true => text,
+        false => format!("{}…", &text[..text.floor_char_boundary(most - '…'.len_utf8())]),
+    }
+}
+
+/// Returns whether a file without an extension of a language is a script.
+fn is_script(path: &str, text: &str) -> bool {
+    let ends = ["bash", "bats", "t", "exp", "robot", "feature"];
+    text.starts_with("#!") || source::extension(path).is_some_and(|end| ends.contains(&end))
+}
+
+/// The lines of a file without blanks around them; comments are empty lines.
+fn code_lines(path: &str, text: &str) -> Vec<String> {
+    let hash = matches!(
+        source::language(path),
+        Some("Python" | "Ruby" | "Shell" | "Perl" | "Elixir") | None
+    );
+    let python = source::language(path) == Some("Python");
+    let (mut in_comment, mut in_text) = (false, false);
+    let mut lines = vec![];
+    for line in text.lines() {
+        let line = line.trim();
+        let mut code = line;
+        if python {
+            // A text over several lines that begins a line is no code: a way to take code out of a test.
+            let marks = line.matches("\"\"\"").count() + line.matches("'''").count();
+            let begins = line.starts_with("\"\"\"") || line.starts_with("'''");
+            if in_text || (begins && marks > 0) {
+                code = "";
+            }
+            if marks % 2 == 1 && (in_text || begins) {
+                in_text = !in_text;
+            }
+        } else if !hash {
+            if in_comment {
+                code = line.split_once("*/").map_or("", |(_, rest)| rest.trim());
+                in_comment = !line.contains("*/");
+            }
+            if code.starts_with("/*") {
+                in_comment = !code.contains("*/");
+                code = code.split_once("*/").map_or("", |(_, rest)| rest.trim());
+            }
+        }
+        let build_tag = code.starts_with("//go:build") || code.starts_with("// +build");
+        if (hash && code.starts_with('#')) || (!hash && code.starts_with("//") && !build_tag) {
+            code = "";
+        }
+        lines.push(code.to_owned());
+    }
+    lines
+}
+
+/// Counts the marks that skip tests or narrow a run to some of them. The user only gets a hint, so a wrong mark does no harm.
+fn skips(text: &str) -> usize {
+    const MARKS: [&str; 44] = [
+        "mark.skip",
+        "mark.xfail",
+        "pytest.skip(",
+        "pytest.xfail(",
+        "importorskip(",
+        "unittest.skip",
+        "@skip(",
+        "@skipIf(",
+        "@skipUnless(",
+        "self.skipTest(",
+        "SkipTest",
+        "expectedFailure",
+        "collect_ignore",
+        "it.skip(",
+        "it.todo(",
+        "it.only(",
+        "test.skip(",
+        "test.todo(",
+        "test.only(",
+        "test.fixme(",
+        "describe.skip(",
+        "describe.only(",
+        "this.skip()",
+        "t.skip(",
+        "skip: true",
+        "skip:true",
+        "xit(",
+        "xtest(",
+        "xdescribe(",
+        "fit(",
+        "fdescribe(",
+        "#[ignore",
+        "#[cfg(any())]",
+        "t.Skip(",
+        "t.Skipf(",
+        "t.SkipNow(",
+        "b.Skip(",
+        "//go:build",
+        "// +build",
+        "@Disabled",
+        "@Ignore",
+        "GTEST_SKIP",
+        "DISABLED_",
+        "only: true",
+    ];
+    // `exit(` contains `xit(`, and `model.fit(` contains `fit(`.
+    let whole = |mark: &str, at: usize| {
+        let joins = |c: char| {
+            c.is_alphanumeric()
+                || c == '_'
+                || (c == '.' && mark.ends_with('(') && !mark.contains('.'))
+        };
+        !text[..at].ends_with(joins)
+    };
+    let count = |mark: &&str| text.match_indices(*mark).filter(|(at, _)| whole(mark, *at)).count();
+    MARKS.iter().map(count).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change<'a>(path: &'a str, before: Option<&'a str>, now: Option<&'a str>) -> FileChange<'a> {
+        // A text is its own digest here.
+        let (sha256_before, sha256_now) = (before, now);
+        FileChange { path, sha256_before, sha256_now, text_before: before, text_now: now }
+    }
+
+    fn weakened(changes: &[FileChange<'_>]) -> Vec<String> {
+        let found = TestReader::default().weakened(changes);
+        found.iter().map(ToString::to_string).collect()
+    }
+
+    fn one(path: &str, before: &str, now: &str) -> Vec<String> {
+        weakened(&[change(path, Some(before), Some(now))])
+    }
+
+    const PYTHON: &str = "import pytest\nfrom shop import total\n\nCASES = [(1, 2), (3, 4)]\n\n\ndef test_total():\n    \
+                          cart = [1, 2]\n    assert total(cart) == 3\n    assert total([]) == 0\n\n\n\
+                          @pytest.mark.parametrize(\n    'a, b',\n    [(1, 2), (5, 6)],\n)\ndef test_pairs(a, b):\n    \
+                          assert a + 1 == pytest.approx(b, abs=0.01)\n";
+
+    // VERIFIER-40
+    #[test]
+    fn tests_of_pytest_that_demand_less_are_named_with_their_place() {
+        let path = "tests/test_shop.py";
+        let edited = |old: &str, new: &str| {
+            assert!(PYTHON.contains(old), "{old}");
+            one(path, PYTHON, &PYTHON.replacen(old, new, 1))
+        };
+        for (old, new, expected) in [
+            (
+                "    assert total([]) == 0\n",
+                "",
+                "tests/test_shop.py:7 test_total (assertion_removed): assert total([]) == 0",
+            ),
+            (
+                "    assert total([]) == 0\n",
+                "    # assert total([]) == 0\n",
+                "tests/test_shop.py:7 test_total (assertion_removed): assert total([]) == 0",
+            ),
+            (
+                "== 3",
+                ">= 0",
+                "tests/test_shop.py:9 test_total (assertion_changed): assert total(cart) == 3 became assert total(cart) >= 0",
+            ),
+            (
+                "abs=0.01",
+                "abs=100",
+                "tests/test_shop.py:18 test_pairs (assertion_changed): assert a + 1 == pytest.approx(b, abs=0.01) \
+                 became assert a + 1 == pytest.approx(b, abs=100)",
+            ),
+            (
+                "def test_total",
+                "@pytest.mark.skip(reason='slow')\ndef test_total",
+                "tests/test_shop.py:7 test_total (test_skipped): @pytest.mark.skip(reason='slow')",
+            ),
+            (
+                "def test_total",
+                "@pytest.mark.xfail\ndef test_total",
+                "tests/test_shop.py:7 test_total (test_skipped): @pytest.mark.xfail",
+            ),
+            (
+                "    cart = [1, 2]\n",
+                "    cart = [1, 2]\n    return\n",
+                "tests/test_shop.py:9 test_total (early_return): return",
+            ),
+            (
+                "    assert total(cart)",
+                "    if False:\n        assert total(cart)",
+                "tests/test_shop.py:9 test_total (test_disabled): if False:",
+            ),
+            ("def test_pairs", "def check_pairs", "tests/test_shop.py test_pairs (tests_removed)"),
+            (
+                "[(1, 2), (5, 6)]",
+                "[(1, 2)]",
+                "tests/test_shop.py:13 test_pairs (expectation_changed): no longer there: 5, 6",
+            ),
+            (
+                "CASES = [(1, 2), (3, 4)]",
+                "CASES = [(1, 2)]",
+                "tests/test_shop.py:1 (expectation_changed): no longer there: 3, 4",
+            ),
+        ] {
+            let found = edited(old, new);
+            assert!(found.iter().any(|text| text == expected), "{old} {new}: {found:#?}");
+        }
+        let caught = PYTHON.replace(
+            "    assert total(cart) == 3\n",
+            "    try:\n        assert total(cart) == 3\n    except AssertionError:\n        pass\n",
+        );
+        let found = one(path, PYTHON, &caught);
+        assert_eq!(
+            found,
+            ["tests/test_shop.py:11 test_total (failure_caught): except AssertionError:"]
+        );
+        // Code that became a text runs no more.
+        let quoted = PYTHON.replace(
+            "    assert total(cart) == 3\n    assert total([]) == 0\n",
+            "    \"\"\"\n    assert total(cart) == 3\n    assert total([]) == 0\n    \"\"\"\n",
+        );
+        assert_eq!(one(path, PYTHON, &quoted).len(), 2);
+        assert_eq!(
+            weakened(&[change(path, Some(PYTHON), None)]),
+            ["tests/test_shop.py (test_deleted)"]
+        );
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn what_adds_to_tests_or_moves_them_is_not_named() {
+        let path = "tests/test_shop.py";
+        for (old, new) in [
+            (
+                "    assert total([]) == 0\n",
+                "    assert total([]) == 0\n    assert total([7]) == 7\n",
+            ),
+            ("@pytest", "def test_more():\n    assert total([9]) == 9\n\n\n@pytest"),
+            ("def test_total", "def test_sum_of_a_cart"),
+            ("    cart = [1, 2]\n", "\n    # a cart\n    cart = [1, 2]\n"),
+            ("(5, 6)]", "(5, 6), (7, 8)]"),
+        ] {
+            assert!(PYTHON.contains(old), "{old}");
+            let found = one(path, PYTHON, &PYTHON.replacen(old, new, 1));
+            assert_eq!(found, [""; 0], "{old}");
+        }
+        assert_eq!(weakened(&[change(path, None, Some(PYTHON))]), [""; 0]);
+        let moved = [
+            change(path, Some(PYTHON), None),
+            change("tests/unit/test_shop.py", None, Some(PYTHON)),
+        ];
+        assert_eq!(weakened(&moved), [""; 0]);
+        let hidden =
+            [change(path, Some(PYTHON), None), change("tests/shop_old.txt", None, Some(PYTHON))];
+        assert_eq!(weakened(&hidden), ["tests/test_shop.py (test_deleted)"]);
+        assert_eq!(one("src/shop.py", "LIMIT = 3\n", "LIMIT = 4\n"), [""; 0]);
+    }
+
+    const RUST: &str = "pub fn double(n: u8) -> u8 { n * 2 }\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n    \
+                        #[test]\n    fn doubles() -> Result<(), ()> {\n        assert_eq!(\n            double(2),\n            4,\n        \
+                        );\n        assert!(double(0) == 0);\n        Ok(())\n    }\n}\n";
+
+    // VERIFIER-40
+    #[test]
+    fn tests_inside_of_rust_that_demand_less_are_named() {
+        let path = "src/lib.rs";
+        for (old, new, expected) in [
+            (
+                "        assert_eq!(",
+                "        return Ok(());\n        assert_eq!(",
+                "src/lib.rs:9 tests > doubles (early_return): return Ok(());",
+            ),
+            (
+                "    #[test]\n",
+                "    #[test]\n    #[ignore]\n",
+                "src/lib.rs:8 tests > doubles (test_skipped): #[ignore]",
+            ),
+            ("    #[test]\n", "", "src/lib.rs tests > doubles (tests_removed)"),
+            (
+                "            4,\n",
+                "            5,\n",
+                "src/lib.rs:9 tests > doubles (assertion_changed): assert_eq!( double(2), 4, ); became assert_eq!( double(2), 5, );",
+            ),
+            (
+                "        assert!(double(0) == 0);\n",
+                "",
+                "src/lib.rs:7 tests > doubles (assertion_removed): assert!(double(0) == 0);",
+            ),
+            ("#[cfg(test)]", "#[cfg(any())]", "src/lib.rs:3 (test_disabled): #[cfg(any())]"),
+            (
+                "    #[test]\n",
+                "    #[test]\n    #[should_panic]\n",
+                "src/lib.rs:8 tests > doubles (failure_caught): #[should_panic]",
+            ),
+        ] {
+            assert!(RUST.contains(old), "{old}");
+            let found = one(path, RUST, &RUST.replacen(old, new, 1));
+            assert!(found.iter().any(|text| text == expected), "{old}: {found:#?}");
+        }
+        assert_eq!(one(path, RUST, &RUST.replace("n * 2", "n << 1")), [""; 0]);
+        let declares = "#[cfg(test)]\nmod tests;\n";
+        assert_eq!(
+            one(path, declares, "\n"),
+            ["src/lib.rs (tests_excluded): removed: #[cfg(test)] mod tests;"]
+        );
+        let reader = TestReader::default();
+        let touches = |now: &str| reader.touches_tests(&change(path, Some(RUST), Some(now)));
+        assert!(touches(&RUST.replace("4,", "5,")));
+        assert!(!touches(&RUST.replace("n * 2", "n << 1")));
+    }
+
+    const JEST: &str = "const { total } = require('./shop');\n\ndescribe('shop', () => {\n  it('adds', () => {\n    \
+                        expect(total([1, 2]))\n      .toBe(3);\n  });\n  test('is close', () => {\n    \
+                        expect(total([0.1])).toBeCloseTo(0.1, 5);\n  });\n});\n";
+
+    // VERIFIER-40
+    #[test]
+    fn tests_of_javascript_that_demand_less_are_named() {
+        let path = "src/shop.test.js";
+        for (old, new, expected) in [
+            (
+                "it('adds'",
+                "it.only('adds'",
+                "src/shop.test.js:4 shop > adds (test_skipped): it.only('adds', () => {",
+            ),
+            (
+                "it('adds'",
+                "it.skip('adds'",
+                "src/shop.test.js:4 shop > adds (test_skipped): it.skip('adds', () => {",
+            ),
+            (
+                "describe('",
+                "xdescribe('",
+                "src/shop.test.js:3 (test_skipped): xdescribe('shop', () => {",
+            ),
+            (
+                "toBe(3)",
+                "toBeDefined()",
+                "src/shop.test.js:5 shop > adds (assertion_changed): expect(total([1, 2])) .toBe(3); became \
+                 expect(total([1, 2])) .toBeDefined();",
+            ),
+            (
+                "0.1, 5",
+                "0.1, 0",
+                "src/shop.test.js:9 shop > is close (assertion_changed): expect(total([0.1])).toBeCloseTo(0.1, 5); became \
+                 expect(total([0.1])).toBeCloseTo(0.1, 0);",
+            ),
+            (
+                "    expect(total([0.1])",
+                "    return;\n    expect(total([0.1])",
+                "src/shop.test.js:9 shop > is close (early_return): return;",
+            ),
+            (
+                "test('is close'",
+                "check('is close'",
+                "src/shop.test.js shop > is close (tests_removed)",
+            ),
+        ] {
+            assert!(JEST.contains(old), "{old}");
+            let found = one(path, JEST, &JEST.replacen(old, new, 1));
+            assert!(found.iter().any(|text| text == expected), "{old}: {found:#?}");
+        }
+    }
+
+    const GO: &str = "package shop\n\nimport \"testing\"\n\nfunc TestTotal(t *testing.T) {\n\tfor _, c := range []struct{ in, want int }{\n\t\t\
+                      {1, 2},\n\t\t{3, 4},\n\t} {\n\t\tif got := Total(c.in); got != c.want {\n\t\t\tt.Errorf(\"got %d\", got)\n\t\t}\n\t}\n}\n";
+
+    // VERIFIER-40
+    #[test]
+    fn tests_of_go_that_demand_less_are_named() {
+        let path = "shop_test.go";
+        for (old, new, expected) in [
+            ("\tfor _", "\tt.Skip()\n\tfor _", "shop_test.go:6 TestTotal (test_skipped): t.Skip()"),
+            ("\tfor _", "\treturn\n\tfor _", "shop_test.go:6 TestTotal (early_return): return"),
+            ("TestTotal", "testTotal", "shop_test.go TestTotal (tests_removed)"),
+            (
+                "got != c.want",
+                "got == 0",
+                "shop_test.go:11 TestTotal (assertion_changed): if got := Total(c.in); got != c.want { t.Errorf(\"got %d\", got) \
+                 became if got := Total(c.in); got == 0 { t.Errorf(\"got %d\", got)",
+            ),
+            (
+                "\t\t{3, 4},\n",
+                "",
+                "shop_test.go:5 TestTotal (expectation_changed): no longer there: 3, 4",
+            ),
+            (
+                "package shop",
+                "//go:build ignore\n\npackage shop",
+                "shop_test.go:1 (test_skipped): //go:build ignore",
+            ),
+        ] {
+            assert!(GO.contains(old), "{old}");
+            let found = one(path, GO, &GO.replacen(old, new, 1));
+            assert!(found.iter().any(|text| text == expected), "{old}: {found:#?}");
+        }
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn fixtures_scripts_and_configurations_count_as_tests() {
+        for (path, before, now, expected) in [
+            (
+                "tests/data/prices.json",
+                "{\"a\": 1}\n",
+                "{\"a\": 2}\n",
+                "tests/data/prices.json (fixture_changed)",
+            ),
+            ("pkg/testdata/out.golden", "1\n", "2\n", "pkg/testdata/out.golden (fixture_changed)"),
+            (
+                "src/__snapshots__/a.snap",
+                "1\n",
+                "2\n",
+                "src/__snapshots__/a.snap (fixture_changed)",
+            ),
+            (
+                "tests/helpers.py",
+                "def check(x):\n    assert x == 1\n",
+                "def check(x):\n    pass\n",
+                "tests/helpers.py:1 (assertion_removed): assert x == 1",
+            ),
+            (
+                "tests/run.sh",
+                "#!/bin/sh\nset -e\ngrep -qx right answer.txt\n",
+                "#!/bin/sh\nset -e\ntrue\n",
+                "tests/run.sh:3 (assertion_changed): grep -qx right answer.txt became true",
+            ),
+            (
+                "pytest.ini",
+                "[pytest]\n",
+                "[pytest]\naddopts = --ignore=tests/test_slow.py\n",
+                "pytest.ini:2 (tests_excluded): addopts = --ignore=tests/test_slow.py",
+            ),
+            (
+                "package.json",
+                "{\"jest\": {}}\n",
+                "{\n\"jest\": {\n\"testPathIgnorePatterns\": [\"a\"]}}\n",
+                "package.json:3 (tests_excluded): \"testPathIgnorePatterns\": [\"a\"]}}",
+            ),
+            (
+                "Cargo.toml",
+                "[lib]\n",
+                "[lib]\ntest = false\n",
+                "Cargo.toml:2 (tests_excluded): test = false",
+            ),
+            (
+                "conftest.py",
+                "\n",
+                "collect_ignore = ['tests/test_a.py']\n",
+                "conftest.py:1 (tests_excluded): collect_ignore = ['tests/test_a.py']",
+            ),
+        ] {
+            let found = one(path, before, now);
+            assert!(found.iter().any(|text| text == expected), "{path}: {found:#?}");
+        }
+        assert_eq!(
+            weakened(&[change("tests/data/prices.json", Some("1"), None)]),
+            ["tests/data/prices.json (fixture_changed): the file is gone"]
+        );
+        assert_eq!(weakened(&[change("tests/data/new.json", None, Some("1"))]), [""; 0]);
+        assert_eq!(one("Makefile", "all:\n", "all:\n\tgrep x y\n"), [""; 0]);
+        assert_eq!(one("src/data.json", "1", "2"), [""; 0]);
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn a_hostile_file_costs_bounded_time_and_gives_a_bounded_list() {
+        let began = std::time::Instant::now();
+        let many: String =
+            (0..6_000).map(|n| format!("def test_{n}():\n    assert f({n}) == {n}\n\n")).collect();
+        let found = one("tests/test_a.py", &many, &many.replace("assert", "print"));
+        assert_eq!(found.len(), IN_ONE_FILE);
+        let deep = format!("def test_a():\n    assert {}\n", "(".repeat(200_000));
+        one("tests/test_a.py", &deep, &deep.replace("test_a", "test_b"));
+        let long = format!("def test_a():\n    assert x == '{}'\n", "\u{1b}[31m€".repeat(20_000));
+        let found = one("tests/test_a.py", &long, "def test_a():\n    pass\n");
+        assert!(found[0].len() < 400 && !found[0].contains('\u{1b}'), "{found:?}");
+        let gone: String = (0..2_000).map(|n| format!("def test_{n}():\n    x{n}()\n\n")).collect();
+        let new: String = (0..2_000).map(|n| format!("def test_n{n}():\n    y{n}()\n\n")).collect();
+        one("tests/test_a.py", &gone, &new);
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+    }
+
+    // VERIFIER-31
+    #[test]
+    fn marks_are_whole_words() {
+        for (text, count) in [
+            ("from pytest import mark\n@mark.skip\ndef test(): ...", 1),
+            ("raise SkipTest", 1),
+            ("model.fit(x); process.exit(1)", 0),
+            ("fit('one', f); t.skip('x')", 2),
+            ("#[cfg(any())]\nmod tests {}", 1),
+            ("TEST(A, DISABLED_b) {}", 1),
+        ] {
+            assert_eq!(skips(text), count, "{text}");
+        }
+    }
+}
