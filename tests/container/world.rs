@@ -166,6 +166,7 @@ impl World {
         image: act_verifier::ResolvedImage,
     ) -> DockerVerifier {
         DockerVerifier {
+            variant: None,
             downloads: self.downloads,
             engine,
             image,
