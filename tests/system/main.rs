@@ -17,6 +17,7 @@ mod audit;
 mod boundaries;
 mod clumsy_model;
 mod command_line;
+mod comparing;
 mod components;
 mod conversation;
 mod doctor;

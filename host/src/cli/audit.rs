@@ -574,6 +574,9 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
             lines.push(field("used", &used.join(", ")));
         }
     }
+    if !found.evidence.is_empty() {
+        lines.push(field("evidence", &found.evidence.join("; ")));
+    }
     if found.task_id.is_some() {
         lines.push(Line::of(
             Tone::Strong,

@@ -103,6 +103,7 @@ impl DemoTask {
             text: TASK.to_owned(),
             repo: self.common.repo,
             allow_paths: vec![],
+            allow_test_changes: vec![],
             max_tokens: None,
             no_agents_md: false,
             mode: Mode::Run { baseline: false },

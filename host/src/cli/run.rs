@@ -57,6 +57,9 @@ pub(super) struct Run {
     /// Let this task change guarded paths (hooks, CI workflows, editor settings) that match GLOB; may be repeated
     #[arg(long = "allow-path", value_name = "GLOB", value_parser = glob)]
     allow_path: Vec<String>,
+    /// Let this task change test files that match GLOB, although the tests of its start fail then; may be repeated
+    #[arg(long = "allow-test-change", value_name = "GLOB", value_parser = glob)]
+    allow_test_change: Vec<String>,
     /// Token budget of this task, in place of the one in agent.yaml: input and output of all roles; when it is spent, the
     /// task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -85,6 +88,7 @@ impl Run {
             text,
             repo: self.repo,
             allow_paths: self.allow_path,
+            allow_test_changes: self.allow_test_change,
             max_tokens: self.max_tokens,
             no_agents_md: self.no_agents_md,
             mode: match self.dry_run {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use act_core::evidence::EvidenceRule;
 use serde::Deserialize;
 use serde_yaml::{Error, MessageFormatter, Spanned};
 
@@ -30,6 +31,7 @@ pub(super) struct AgentYaml {
     pub(super) max_tokens: Option<u64>,
     pub(super) gitignore: bool,
     pub(super) agents_md: bool,
+    pub(super) evidence: EvidenceRule,
 }
 
 impl AgentYaml {
@@ -46,6 +48,7 @@ impl AgentYaml {
             max_tokens: self.max_tokens,
             gitignore: self.gitignore,
             agents_md: self.agents_md,
+            evidence: self.evidence,
             sha256,
         }
     }
@@ -84,6 +87,7 @@ struct Verification {
     network: Option<Value>,
     user: Option<Value>,
     ca_bundle: Option<Value>,
+    evidence: Option<Value>,
     limits: Option<RawLimits>,
 }
 
@@ -166,8 +170,12 @@ pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
         total: of_model(&timeouts.model_total, "timeouts.model_total")?,
     };
     let components = file.components.unwrap_or_default();
+    let verification = file.verification.ok_or(ConfigError::NoImage)?;
+    let rules = [("report", EvidenceRule::Report), ("require", EvidenceRule::Require)];
+    let evidence = scalar::word(verification.evidence.as_ref(), "verification.evidence", &rules)?;
     Ok(AgentYaml {
-        pipeline: pipeline(file.verification.ok_or(ConfigError::NoImage)?)?,
+        evidence: evidence.unwrap_or_default(),
+        pipeline: pipeline(verification)?,
         package: package(file.monorepo)?,
         step_timeout: step_timeout.unwrap_or(STEP_TIMEOUT),
         scout_timeout: scout_timeout.unwrap_or(SCOUT_TIMEOUT),

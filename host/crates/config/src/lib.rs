@@ -30,6 +30,7 @@ pub use load::{Root, find_root, load};
 pub use selection::{Selected, Sources, model_access, secrets};
 pub use user::UserSettings;
 
+pub use act_core::evidence::EvidenceRule;
 pub use act_model::{DeadlineSettings, ModelAccess};
 
 /// The configuration of one task. It does not change after it was read.
@@ -51,6 +52,8 @@ pub struct Config {
     pub gitignore: bool,
     /// The model gets the instructions of the repository: `AGENTS.md` or `CLAUDE.md`.
     pub agents_md: bool,
+    /// What the tests of a task must prove.
+    pub evidence: EvidenceRule,
     /// SHA-256 of the bytes of the file, as hex.
     pub sha256: String,
 }

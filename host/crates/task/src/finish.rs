@@ -220,6 +220,7 @@ pub(super) mod testing {
             text: "x".into(),
             repo: repo.to_owned(),
             allow_paths: vec![],
+            allow_test_changes: vec![],
             max_tokens: None,
             no_agents_md: false,
             mode: Mode::Run { baseline: false },

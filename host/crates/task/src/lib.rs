@@ -41,6 +41,7 @@ mod scouting;
 mod sinks;
 mod status;
 mod stuck_report;
+mod trees;
 mod verify;
 
 pub use audit::attestation::{Resource, Statement, TestOutcome, TestResult, audit_export};

@@ -14,6 +14,7 @@ use crate::components::{ComponentScout, component_tools};
 use crate::proposal::Proposal;
 use crate::queue::TaskContext;
 use crate::run::{Mode, RunArgs};
+use crate::trees::{TaskTrees, Trees};
 use crate::{proposal, queue};
 use act_agent::context::NotesWriter;
 use act_agent::editor::{Aim, Editor, Gate, TaskInput, TaskRequest, Workplace};
@@ -29,6 +30,7 @@ use act_component::{
 use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess, UserSettings};
 use act_core::Failure;
 use act_core::event::Events;
+use act_core::evidence::VariantVerifier;
 use act_core::secret::Secrets;
 use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
 use act_model::{Deadlines, Model, TokenLedger};
@@ -58,6 +60,8 @@ pub(super) struct Ready {
     pub(super) rules: WriteRules,
     /// The items of `Boundaries:` that the write rules enforce.
     pub(super) enforced: Vec<String>,
+    /// Test files that may change although the tests of the task's start then fail.
+    pub(super) allowed_test_changes: PathGlobs,
     pub(super) mode: Mode,
     /// The host of the components; it stores compiled components in the user's cache directory if there is one.
     pub(super) host: ComponentHost,
@@ -290,6 +294,8 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let enforced = enforced.into_iter().map(str::to_owned).collect();
     let rules = WriteRules::allowing(&args.allow_paths)
         .map_err(|error| Failure::usage(format!("--allow-path: {error}")))?;
+    let allowed_test_changes = PathGlobs::new(&args.allow_test_changes)
+        .map_err(|error| Failure::usage(format!("--allow-test-change: {error}")))?;
     let (only, never): (Vec<_>, Vec<_>) =
         held.into_iter().map(|held| (held.only, held.never)).unzip();
     let rules = rules
@@ -317,6 +323,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         engine,
         rules,
         enforced,
+        allowed_test_changes,
         mode,
         host,
         members,
@@ -746,7 +753,23 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         None => RepoWriter::open(root, rules),
         Some(overlay) => RepoWriter::open_dry(root, rules, overlay.clone()),
     };
-    let writer = Arc::new(writer.map_err(failed("the repository cannot be opened"))?);
+    let writer = writer.map_err(failed("the repository cannot be opened"))?;
+    // A dry run verifies nothing, so it compares no tests.
+    let kept = match &overlay {
+        Some(_) => None,
+        None => TaskTrees::originals(&ready.artifacts, &input.task_id)
+            .inspect_err(|error| {
+                events.warn(format!(
+                    "the files that this task changes cannot be stored, so its tests are not compared with the start: \
+                     {error}"
+                ));
+            })
+            .ok(),
+    };
+    let writer = Arc::new(match &kept {
+        Some((_, originals)) => writer.with_originals(Arc::clone(originals)),
+        None => writer,
+    });
     let tools = component_tools(tools, more_tools, &writer, &model, &events);
     let mut check = Grounded::new(component_loader.view.clone());
     for scout in &added {
@@ -761,21 +784,26 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
 
     let include =
         PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
-    let verifier: Arc<dyn Verifier> = match pipeline {
+    let verifier = pipeline.map(|(engine, image)| DockerVerifier {
+        downloads: Downloads::Shared,
+        engine,
+        image,
+        artifacts: Arc::clone(&ready.artifacts),
+        repo: held.clone(),
+        config: Arc::new(VerificationConfig::of(config)),
+        variant: None,
+        task_id: Some(input.task_id.clone()),
+        components,
+        audit: audit.clone(),
+        events: events.clone(),
+    });
+    let variants = kept.zip(verifier.clone()).map(|((dir, originals), verifier)| {
+        let trees = TaskTrees { verifier, originals, dir };
+        Arc::new(Trees(Arc::new(trees))) as Arc<dyn VariantVerifier>
+    });
+    let verifier: Arc<dyn Verifier> = match verifier {
         None => Arc::new(NoVerifier),
-        Some((engine, image)) => Arc::new(DockerVerifier {
-            downloads: Downloads::Shared,
-            engine,
-            image,
-            artifacts: Arc::clone(&ready.artifacts),
-            repo: held.clone(),
-            config: Arc::new(VerificationConfig::of(config)),
-            variant: None,
-            task_id: Some(input.task_id.clone()),
-            components,
-            audit: audit.clone(),
-            events: events.clone(),
-        }),
+        Some(verifier) => Arc::new(verifier),
     };
     let workplace = TaskWorkplace {
         held,
@@ -794,6 +822,8 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         tools,
         writer: Arc::clone(&writer),
         verifier,
+        variants,
+        evidence: config.evidence,
         workplace: Arc::new(workplace),
         gate: Gate {
             pipeline: config.pipeline.clone(),

@@ -49,6 +49,7 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
         text: task.text,
         repo: root.to_owned(),
         allow_paths: task.flags.allow_paths,
+        allow_test_changes: task.flags.allow_test_changes,
         max_tokens: args.max_tokens,
         no_agents_md: task.flags.no_agents_md,
         mode: Mode::Apply { dry_run: record.task_id },

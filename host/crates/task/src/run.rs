@@ -61,6 +61,8 @@ pub struct RunArgs {
     pub repo: PathBuf,
     /// Globs of guarded paths that the task may change.
     pub allow_paths: Vec<String>,
+    /// Globs of test files that the task may change although the tests of its start then fail.
+    pub allow_test_changes: Vec<String>,
     /// Maximum number of tokens of all roles together.
     pub max_tokens: Option<u64>,
     /// The model does not get the instructions of the repository, `AGENTS.md` or `CLAUDE.md`.
@@ -77,6 +79,7 @@ impl RunArgs {
             text: record.text.clone(),
             repo: root,
             allow_paths: record.flags.allow_paths.clone(),
+            allow_test_changes: record.flags.allow_test_changes.clone(),
             max_tokens: record.flags.max_tokens,
             no_agents_md: record.flags.no_agents_md,
             mode: record.flags.clone().into(),
@@ -88,7 +91,9 @@ impl RunArgs {
     pub(super) fn flags(&self) -> Flags {
         let (allow_paths, max_tokens) = (self.allow_paths.clone(), self.max_tokens);
         let no_agents_md = self.no_agents_md;
-        let flags = Flags { allow_paths, max_tokens, no_agents_md, ..Flags::default() };
+        let allow_test_changes = self.allow_test_changes.clone();
+        let flags =
+            Flags { allow_paths, allow_test_changes, max_tokens, no_agents_md, ..Flags::default() };
         match &self.mode {
             Mode::Run { baseline } => Flags { baseline: *baseline, ..flags },
             Mode::DryRun => Flags { dry_run: true, ..flags },
@@ -327,6 +332,7 @@ fn task_input(ready: &Ready, owned_task: &OwnedTask, events: &Events) -> TaskInp
             let boundaries = ready.request.boundaries().iter();
             boundaries.filter(|item| !ready.enforced.contains(item)).cloned().collect()
         },
+        allowed_test_changes: ready.allowed_test_changes.clone(),
         host_wrote: vec![],
         stuck_report: stuck_report::unresolved(found),
     }

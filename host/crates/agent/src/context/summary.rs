@@ -25,6 +25,8 @@ pub struct Summary {
     pub test_files: Vec<String>,
     /// Places where existing tests demand less than at the start of the task, or something else.
     pub tests_weakened: Vec<String>,
+    /// What the tests prove, one sentence each.
+    pub evidence: Vec<String>,
     /// The repository had tests when the task began.
     pub had_tests: bool,
     pub run_id: String,
@@ -105,6 +107,9 @@ impl Summary {
                 "\nExisting tests that demand less than at the start of the task, or something else; {unexplained}:\n\n{}",
                 code_list(&self.tests_weakened)
             );
+        }
+        if !self.evidence.is_empty() {
+            let _ = write!(out, "\n## What the tests prove\n\n{}", code_list(&self.evidence));
         }
         for (title, texts) in [
             ("Assumptions", &self.assumptions),

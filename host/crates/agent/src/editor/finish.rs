@@ -80,6 +80,7 @@ impl Session<'_> {
         let run_id = last.run_id.as_ref().map(ToString::to_string).unwrap_or_default();
         let files = self.editor.writer.changed();
         let gate_inputs = self.gate_inputs();
+        let evidence = self.publish_evidence(&run_id);
         let goals = self.plans.goals();
         let by_host = done.is_none();
         let done = done.unwrap_or_else(|| self.account_of_host());
@@ -93,6 +94,7 @@ impl Session<'_> {
             criteria_dropped: goals.dropped_lines(),
             test_files: self.test_files(),
             tests_weakened: self.weakened_lines(),
+            evidence,
             had_tests: self.has_tests != Some(false),
             run_id: run_id.clone(),
             // The last verification may be an answer about an earlier run of the same tree.

@@ -43,7 +43,7 @@ pub use request::{Boundary, MAX_TEXT_BYTES, RequestError, TaskRequest};
 pub use resume::Draft;
 pub use tools::{Answer, Called, Tool};
 
-use self::evidence::Weakened;
+use self::evidence::{Gathered, Weakened};
 use self::plan::{Changes, History, Plans, Strategies};
 use self::review::Review;
 use self::scouts::Decisions;
@@ -56,6 +56,7 @@ use crate::instructions::{Found, Instructions};
 use crate::scout::{ReportCheck, Scout};
 use act_audit::{Audit, Entry, Event};
 use act_core::event::{EventKind, Events, Milestone};
+use act_core::evidence::{EvidenceRule, VariantVerifier};
 use act_core::verification::{Verification, Verifier};
 use act_core::{Outcome, StuckReason, reason};
 use act_model::{
@@ -63,7 +64,7 @@ use act_model::{
     ToolResult, Turn, with_attempts,
 };
 use act_reports::failures::Log;
-use act_workspace::{ChangedFile, RepoView, RepoWriter};
+use act_workspace::{ChangedFile, PathGlobs, RepoView, RepoWriter};
 
 /// The task as the user gave it.
 #[derive(Debug, Clone)]
@@ -74,6 +75,8 @@ pub struct TaskInput {
     pub package: Option<String>,
     /// Items of `Boundaries:` that the host does not enforce.
     pub not_enforced: Vec<String>,
+    /// Test files of the start that the user allows to be changed, although their old tests fail then.
+    pub allowed_test_changes: PathGlobs,
     /// Files that act itself wrote into the repository for this task, beside its notes.
     pub host_wrote: Vec<String>,
     /// The unresolved stuck report of an earlier task of ours in this repository.
@@ -132,6 +135,9 @@ pub struct Editor {
     /// Writes the repository for the tools, and records what they changed.
     pub writer: Arc<RepoWriter>,
     pub verifier: Arc<dyn Verifier>,
+    /// Verifies other trees than the working tree, for the evidence of a success; `None` in a dry run.
+    pub variants: Option<Arc<dyn VariantVerifier>>,
+    pub evidence: EvidenceRule,
     pub workplace: Arc<dyn Workplace>,
     /// The pipeline. A changed file that one of its steps names or reaches is reported to the user.
     pub gate: Gate,
@@ -239,6 +245,10 @@ pub struct Session<'a> {
     /// The tests of changed files, at the start of the task and now.
     tests: TestReader,
     weaker: Weakened,
+    /// What the tests prove about the last green tree that ended or was to end the task.
+    gathered: Option<Gathered>,
+    /// The counters before the last green run, which hold again where its evidence is missing.
+    before_green: DebugLoop,
     /// The criteria in force were shown since the last verification.
     criteria_shown: bool,
     /// The reads and searches of the Editor in this task.
@@ -286,6 +296,8 @@ impl<'a> Session<'a> {
             review: Review::default(),
             tests: TestReader::default(),
             weaker: Weakened::default(),
+            gathered: None,
+            before_green: DebugLoop::default(),
             criteria_shown: false,
             looked: vec![],
             shown: ShownLines::default(),

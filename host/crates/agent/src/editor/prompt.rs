@@ -609,6 +609,7 @@ mod tests {
             request: TaskRequest::parse(text).unwrap(),
             package: None,
             not_enforced: vec![],
+            allowed_test_changes: act_workspace::PathGlobs::default(),
             host_wrote: vec![],
             stuck_report: None,
         }

@@ -90,15 +90,18 @@ impl Session<'_> {
         self.phase = Phase::Working;
         match self.verify().await? {
             ToolOutput::End(AfterConversation::Done(done)) => {
-                Ok(AfterConversation::Done(done.or(account)))
+                return Ok(AfterConversation::Done(done.or(account)));
             }
-            ToolOutput::End(next) => Ok(next),
-            ToolOutput::Answer(_)
-                if self.phase == Phase::Closing && self.tree_is_green().await? =>
-            {
-                Ok(AfterConversation::Done(account))
-            }
-            ToolOutput::Answer(_) => {
+            ToolOutput::End(next) => return Ok(next),
+            ToolOutput::Answer(_) => {}
+        }
+        let ended = match self.phase == Phase::Closing && self.tree_is_green().await? {
+            true => Some(self.end_green(account).await?),
+            false => None,
+        };
+        match ended {
+            Some(ToolOutput::End(next)) => Ok(next),
+            Some(ToolOutput::Answer(_)) | None => {
                 let tried = self.plans.so_far();
                 let green = self.phase == Phase::Closing;
                 let instruction = prompt::after_apply(green);

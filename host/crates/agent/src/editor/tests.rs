@@ -1049,3 +1049,110 @@ fn a_test_inside_of_a_source_file_that_changed_is_among_the_test_files() {
         "{summary}"
     );
 }
+
+fn want(words: &[&str]) -> String {
+    words.iter().map(|word| format!("want {word}\n")).collect()
+}
+
+/// Edits of the source and of one file of tests, then `done` with words about the tests.
+fn change(answer: &str, tests: &str) -> Vec<Turn> {
+    vec![plan("write it"), calls(&[write(answer), rewrite("tests/answer.txt", tests)]), done()]
+}
+
+/// EDITOR-81: each result, with the run on the other tree.
+#[test]
+fn a_success_says_what_its_tests_prove() {
+    let old = want(&["none"]);
+    let both = want(&["none", "right"]);
+    for (answer, tests, red, old_tests) in [
+        // A new test that fails without the change.
+        ("none\nright\n", Some(both.clone()), "red first: ", Some("old tests: pass")),
+        // A test that the code of the start passes as well.
+        ("none\nright\n", Some(want(&["none", "none"])), "not shown: ", Some("old tests: pass")),
+        // A changed test that hides what the change breaks.
+        ("right\n", Some(want(&["right"])), "red first: ", Some("old tests: fail")),
+        ("right\nnone\n", None, "none: ", None),
+    ] {
+        let turns = match &tests {
+            Some(tests) => change(answer, tests),
+            None => vec![plan("write it"), calls(&[write(answer)]), done()],
+        };
+        let turns = turns.into_iter().chain((old_tests == Some("old tests: fail")).then(done));
+        let told = Story::new().file("tests/answer.txt", &old).turns(turns);
+        let told = told.allows_test_changes("tests/answer.txt").turns([]);
+        let told = match old_tests {
+            // The change of the data is named, and its reason asked for, unless it is allowed.
+            Some("old tests: fail") => told.allows_test_changes("nothing"),
+            _ => told,
+        };
+        let told = told.run();
+        let case = format!("{answer:?} {tests:?}");
+        assert_eq!(told.state(), ("SUCCESS", None), "{case}");
+        let summary = told.finished.summary.as_deref().unwrap();
+        let proof = summary.split("## What the tests prove").nth(1).expect(&case);
+        assert!(proof.contains(&format!("- `{red}")), "{case}: {proof}");
+        match old_tests {
+            Some(old_tests) => {
+                assert!(proof.contains(&format!("- `{old_tests}")), "{case}: {proof}")
+            }
+            None => assert!(!proof.contains("old tests"), "{case}: {proof}"),
+        }
+        // These runs count as no attempt and are in no list of runs.
+        assert_eq!(told.runs, 1, "{case}");
+        let compared = told.audited().into_iter().filter(|(event, _)| event == "tests_compared");
+        assert_eq!(compared.collect::<Vec<_>>(), [("tests_compared".to_owned(), run_id(1))]);
+    }
+}
+
+/// EDITOR-82
+#[test]
+fn where_evidence_is_required_a_green_tree_without_it_is_a_failed_attempt() {
+    let old = want(&["none"]);
+    let first = change("none\nright\n", &want(&["none", "none"]));
+    let again = calls(&[rewrite("tests/answer.txt", &want(&["none", "right"]))]);
+    let story = Story::new().requires_evidence().allows_test_changes("tests/answer.txt");
+    let told = story
+        .file("tests/answer.txt", &old)
+        .turns(first)
+        // The same tree is no attempt again.
+        .turns([done(), again, done()])
+        .run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert_eq!(told.reasons(), ["evidence_missing", "evidence_missing"]);
+    assert!(told.answers()[3].contains("no test tells"), "{}", told.answers()[3]);
+    let summary = told.finished.summary.unwrap();
+    assert!(summary.contains("at attempt 2 of"), "{summary}");
+
+    // Without a test nothing is shown, twelve times over.
+    let mut turns = vec![];
+    for attempt in 0..12 {
+        if attempt % 3 == 0 {
+            turns.push(plan(&format!(
+                "way {attempt} of {}",
+                ["a", "bb", "ccc", "dddd"][attempt / 3]
+            )));
+        }
+        let source = rewrite("answer.py", &format!("attempt = {attempt}\n"));
+        turns.extend([calls(&[write("right\n"), source]), done()]);
+    }
+    let hypotheses = call("hypotheses", json!({"items": []}));
+    turns.extend([hypotheses.clone(), hypotheses]);
+    let told = Story::new().requires_evidence().turns(turns).run();
+    assert_eq!(told.state(), ("STUCK", Some("hard_stop")));
+}
+
+/// EDITOR-82: old tests that fail must be asked for by the task, or allowed by the user.
+#[test]
+fn where_evidence_is_required_failing_old_tests_must_be_asked_for() {
+    let turns = || change("right\n", &want(&["right"])).into_iter().chain([done()]);
+    let story = || Story::new().requires_evidence().file("tests/answer.txt", &want(&["none"]));
+    let told = story().task("write it; tests/answer.txt wants it").turns(turns()).run();
+    assert_eq!((told.state(), told.reasons()), (("SUCCESS", None), vec!["tests_weakened"]));
+    let told = story().allows_test_changes("tests/*").turns(turns().take(3)).run();
+    assert_eq!((told.state(), told.reasons()), (("SUCCESS", None), vec![]));
+    let restored =
+        calls(&[write("none\nright\n"), rewrite("tests/answer.txt", &want(&["none", "right"]))]);
+    let told = story().turns(turns()).turns([restored, done()]).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert_eq!(told.reasons(), ["tests_weakened", "evidence_missing"]);
+}

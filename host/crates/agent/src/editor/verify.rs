@@ -254,7 +254,7 @@ impl Session<'_> {
             DoneOutcome::NothingToDo | DoneOutcome::Changed if needs_green && !green => {
                 self.prove(account).await
             }
-            DoneOutcome::NothingToDo | DoneOutcome::Changed => Ok(self.end_with(account)),
+            DoneOutcome::NothingToDo | DoneOutcome::Changed => self.end_green(Some(account)).await,
         }
     }
 
@@ -265,23 +265,14 @@ impl Session<'_> {
             ToolOutput::Answer(answer) => answer,
         };
         if self.tree_is_green().await? {
-            return Ok(self.end_with(account));
+            return self.end_green(Some(account)).await;
         }
         let text =
             format!("{}\ndone needs a green run of this tree, so the task goes on.", answer.text);
         Ok(Answer { text, is_error: true }.into())
     }
 
-    /// Ends the task with an account, unless its green run ran fewer tests than the one before and the model has not heard of
-    /// it.
-    fn end_with(&mut self, account: Account) -> ToolOutput {
-        match self.refuse_fewer_tests() {
-            Some(refusal) if account.outcome == DoneOutcome::Changed => refusal.into(),
-            _ => ToolOutput::End(AfterConversation::Done(Some(account))),
-        }
-    }
-
-    async fn close_or(&self, answer: Answer) -> OrEnd<ToolOutput> {
+    async fn close_or(&mut self, answer: Answer) -> OrEnd<ToolOutput> {
         if self.is_unchanged() {
             let why = format!(
                 "the pipeline passed {GREEN_RUNS} times, the task has changed nothing, and the model did not say whether \
@@ -289,14 +280,16 @@ impl Session<'_> {
             );
             return Err(TaskResult::stuck(StuckReason::ModelIdle, Some(why)).into());
         }
-        let green = self.tree_is_green().await?;
-        Ok(if green { ToolOutput::End(AfterConversation::Done(None)) } else { answer.into() })
+        match self.tree_is_green().await? {
+            true => self.end_green(None).await,
+            false => Ok(answer.into()),
+        }
     }
 
     /// Ends the task of a model that never calls `done`, or verifies again if the tree changed meanwhile.
     pub(super) async fn close(&mut self) -> OrEnd<ToolOutput> {
         if self.tree_is_green().await? {
-            return Ok(ToolOutput::End(AfterConversation::Done(None)));
+            return self.end_green(None).await;
         }
         self.verify().await
     }
@@ -326,7 +319,9 @@ impl Session<'_> {
             return Err(TaskResult::cancelled().into());
         };
         self.record_gate_inputs(verification.run_id.as_ref().map(RunId::as_str));
+        let before = self.debug_loop;
         let next = self.debug_loop.judge(verification.verdict.status());
+        self.before_green = if verification.passed() { before } else { self.debug_loop };
         let (run, passed) = self.read_run(number, &verification).await;
         self.warn_of_tests(&run, &mut verification);
         let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&run));
@@ -541,7 +536,7 @@ fn for_a_scout(log: &Log, failures: &Failures) -> String {
 const FIRST_FAILURE: usize = 100;
 
 /// Reads the logs of one run.
-struct LogOf {
+pub(super) struct LogOf {
     workplace: Arc<dyn Workplace>,
     run_id: Option<String>,
     step: Option<String>,
@@ -563,6 +558,18 @@ impl LogOf {
         let workplace = Arc::clone(&editor.workplace);
         let (run_id, step) = (run.run_id.clone(), run.failing_step.clone());
         Self { workplace, run_id, step, own_tests: BTreeSet::new() }
+    }
+
+    /// Returns the reader of a run that is no attempt.
+    pub(super) fn of_run(editor: &Editor, run: &Verification) -> Self {
+        let step = run.failing_step().filter(|_| run.failed()).map(|step| step.name.clone());
+        let run_id = run.run_id.as_ref().map(ToString::to_string);
+        Self { workplace: Arc::clone(&editor.workplace), run_id, step, own_tests: BTreeSet::new() }
+    }
+
+    /// Reads what failed in the run.
+    pub(super) fn failures(&self, verification: &Verification) -> Failures {
+        self.read(verification).failures
     }
 
     fn read(&self, verification: &Verification) -> RunLog {

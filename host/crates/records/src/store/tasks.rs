@@ -23,6 +23,8 @@ const MAX_ATTEMPTS: u32 = 12;
 pub struct Flags {
     /// Globs of guarded paths that this task may change.
     pub allow_paths: Vec<String>,
+    /// Globs of test files that this task may change although the tests of its start then fail.
+    pub allow_test_changes: Vec<String>,
     /// Tokens that all roles together may spend.
     pub max_tokens: Option<u64>,
     /// The task ends with a proposal.

@@ -154,6 +154,9 @@ fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
             run.gate_inputs_changed.iter().map(|input| format!("{} ({})", input.path, input.why));
         record = record.note("gate_inputs_changed", inputs.collect::<Vec<_>>().join("; "));
     }
+    if !run.evidence.is_empty() {
+        record = record.note("evidence", run.evidence.join("; "));
+    }
     // If the tree changed during the run, all steps passed and the run counts for nothing.
     let last_failed = !evidence.passed && run.outcome.as_deref() != Some("tree_changed");
     let [passed, warned, failed] = by_result(steps, &warnings, last_failed);

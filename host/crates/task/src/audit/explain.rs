@@ -50,6 +50,9 @@ pub struct Explanation {
     pub components: Vec<ComponentInRun>,
     /// Files that the task had changed and that can change how the pipeline judges.
     pub gate_inputs_changed: Vec<GateInputOfRun>,
+    /// What the tests of the task prove, if this run ended it: `red_first RESULT`, `old_tests RESULT`, the reason of another
+    /// red, and the runs that compared.
+    pub evidence: Vec<String>,
     /// Number of edits of the task up to the end of this run.
     pub edits: u64,
     pub edits_refused: u64,
@@ -178,6 +181,7 @@ impl Explanation {
             container: vec![],
             components: vec![],
             gate_inputs_changed: vec![],
+            evidence: vec![],
             edits: 0,
             edits_refused: 0,
             denials: 0,
@@ -260,6 +264,14 @@ impl Explanation {
                 sha256_before: digest("before"),
                 sha256_after: digest("after"),
             });
+        }
+        if is(record, Event::TestsCompared)
+            && record.task == self.task_id
+            && record.object.as_deref() == Some(&self.run_id)
+        {
+            let result = record.reason.as_deref().unwrap_or_default();
+            self.evidence = vec![format!("red_first {result}")];
+            self.evidence.extend(record.names.iter().cloned());
         }
         if self.task_id.is_none() || record.task != self.task_id || record.seq > until {
             return;

@@ -13,6 +13,7 @@ use act_audit::{Audit, CheckpointError, CheckpointStore, Head, Restart};
 use act_config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act_core::RunId;
 use act_core::event::Events;
+use act_core::evidence::{EvidenceRule, FileAtStart, VariantVerifier};
 use act_core::secret::Secrets;
 use act_core::verification::testing::verification;
 use act_core::verification::{FailReason, Verdict, Verification, Verifier};
@@ -115,6 +116,8 @@ pub(super) struct Story {
     more_tools: Vec<Arc<dyn Tool>>,
     aim: Aim,
     agents_md: bool,
+    evidence: EvidenceRule,
+    allowed_test_changes: PathGlobs,
 }
 
 impl Story {
@@ -133,12 +136,35 @@ impl Story {
         let (turns, hooks) = (VecDeque::new(), HashMap::new());
         let (report_b, task) = (report_b(&["answer.txt"]), "write it".to_owned());
         let (more_tools, aim) = (vec![], Aim::Green);
-        Self { dir, turns, hooks, report_b, task, real: None, more_tools, aim, agents_md: true }
+        let (evidence, allowed_test_changes) = (EvidenceRule::Report, PathGlobs::default());
+        Self {
+            dir,
+            turns,
+            hooks,
+            report_b,
+            task,
+            real: None,
+            more_tools,
+            aim,
+            agents_md: true,
+            evidence,
+            allowed_test_changes,
+        }
     }
 
     /// Adds a tool of a component beside the file tools.
     pub(super) fn tool(mut self, tool: Arc<dyn Tool>) -> Self {
         self.more_tools.push(tool);
+        self
+    }
+
+    pub(super) fn requires_evidence(mut self) -> Self {
+        self.evidence = EvidenceRule::Require;
+        self
+    }
+
+    pub(super) fn allows_test_changes(mut self, glob: &str) -> Self {
+        self.allowed_test_changes = PathGlobs::new(&[glob.to_owned()]).unwrap();
         self
     }
 
@@ -213,7 +239,11 @@ impl Story {
             log: Mutex::default(),
             root: root.clone(),
         });
-        let verifier = Arc::new(FakeVerifier { root: root.clone(), logs: Mutex::default() });
+        let verifier = Arc::new(FakeVerifier {
+            root: root.clone(),
+            logs: Mutex::default(),
+            variants: Mutex::default(),
+        });
         let busy = Arc::<Busy>::default();
         let scouts: Vec<_> = [("scout-a", report_a()), ("scout-b", self.report_b.clone())]
             .map(|(name, report)| {
@@ -221,6 +251,7 @@ impl Story {
                 Arc::new(FakeScout { name, report, asked, busy })
             })
             .into();
+        let start = tests_and_sources(&root);
         let writer = Arc::new(RepoWriter::open(&root, WriteRules::default()).unwrap());
         let workplace = FakeWorkplace { root: root.clone(), runs: Arc::clone(&verifier) };
         let file_tool =
@@ -237,6 +268,7 @@ impl Story {
                 request: TaskRequest::parse(&self.task).unwrap(),
                 package: None,
                 not_enforced: vec![],
+                allowed_test_changes: self.allowed_test_changes.clone(),
                 host_wrote: vec![],
                 stuck_report: None,
             },
@@ -247,6 +279,8 @@ impl Story {
             tools,
             writer,
             verifier: Arc::clone(&verifier) as Arc<dyn Verifier>,
+            variants: Some(Arc::new(FakeVariants { runs: Arc::clone(&verifier), start })),
+            evidence: self.evidence,
             workplace: Arc::new(workplace),
             gate: gate(),
             view: RepoView::open(&root, Profile::Scout).unwrap(),
@@ -430,14 +464,79 @@ impl Conversation for Talk {
     }
 }
 
+/// The texts of the repository's files, by path.
+fn tests_and_sources(root: &Path) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for dir in ["", "tests"] {
+        for entry in fs::read_dir(root.join(dir)).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_file() {
+                let path = Path::new(dir).join(entry.file_name()).display().to_string();
+                all.insert(path, fs::read_to_string(entry.path()).unwrap_or_default());
+            }
+        }
+    }
+    all
+}
+
+/// Judges trees in memory: each line `want WORD` of a file below `tests` is a test that demands the line WORD of
+/// `answer.txt`.
+struct FakeVariants {
+    runs: Arc<FakeVerifier>,
+    start: BTreeMap<String, String>,
+}
+
+impl VariantVerifier for FakeVariants {
+    fn run<'a>(
+        &'a self,
+        _purpose: &'static str,
+        files: &'a [FileAtStart],
+        _cancel: &'a CancellationToken,
+    ) -> BoxFuture<'a, Option<Result<Verification, String>>> {
+        let mut tree = tests_and_sources(&self.runs.root);
+        for file in files {
+            match file.sha256 {
+                Some(_) => tree.insert(file.path.clone(), self.start[&file.path].clone()),
+                None => tree.remove(&file.path),
+            };
+        }
+        let answer = tree.get("answer.txt").cloned().unwrap_or_default();
+        let mut log = String::from("==== short test summary info ====\n");
+        let mut failed = 0;
+        for (path, text) in tree.iter().filter(|(path, _)| path.starts_with("tests/")) {
+            for word in text.lines().filter_map(|line| line.strip_prefix("want ")) {
+                if !answer.lines().any(|line| line == word) {
+                    failed += 1;
+                    log.push_str(&format!("FAILED {path}::test_{word} - no {word}\n"));
+                }
+            }
+        }
+        log.push_str(&format!("==== {failed} failed in 0.1s ====\n"));
+        let verdict = match failed {
+            0 => Verdict::Pass,
+            _ => Verdict::Fail(FailReason::StepFailed),
+        };
+        let mut verification = verification(verdict, &["test"], &log);
+        let mut logs = self.runs.variants.lock().unwrap();
+        let id = run_id(90 + logs.len());
+        logs.push((id.clone(), log));
+        verification.run_id = Some(RunId::parse(&id).unwrap());
+        std::future::ready(Some(Ok(verification))).boxed()
+    }
+}
+
 struct FakeVerifier {
     root: PathBuf,
     logs: Mutex<Vec<(String, String)>>,
+    /// The logs of the runs on other trees.
+    variants: Mutex<Vec<(String, String)>>,
 }
 
 impl FakeVerifier {
     fn log(&self, run_id: &str) -> String {
-        let logs = self.logs.lock().unwrap();
+        let variants = self.variants.lock().unwrap();
+        let logs: Vec<_> =
+            self.logs.lock().unwrap().iter().chain(variants.iter()).cloned().collect();
         logs.iter().find(|(id, _)| id == run_id).map(|(_, log)| log.clone()).unwrap()
     }
 }
