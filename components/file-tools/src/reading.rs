@@ -307,6 +307,9 @@ fn row(symbol: &Symbol) -> String {
     shown::path(&format!("{first}-{last} {} {container}{}", symbol.kind, symbol.name))
 }
 
+/// The last line of an answer when the search ended early.
+const NOT_EVERYTHING: &str = "\n… not everything was searched; narrow the pattern or the glob";
+
 /// Searches for lines that match, and shows them with `context` lines on either side: source before tests before documents,
 /// each file with a share of the answer. Matches without room are named by their lines, and files by their names.
 ///
@@ -321,7 +324,9 @@ pub(crate) fn search(
 ) -> Result<Outcome, Trouble> {
     let found = repository.find_all(pattern, glob, HITS)?;
     if found.items.is_empty() {
-        return Ok(Outcome::text("no line matches"));
+        let why = repository.without_hits(glob)?;
+        let rest = if found.truncated { NOT_EVERYTHING } else { "" };
+        return Ok(Outcome::text(format!("{why}{rest}")));
     }
     let mut files = BTreeMap::<String, Vec<Hit>>::new();
     for hit in found.items {
@@ -349,7 +354,7 @@ pub(crate) fn search(
         text.push_str(&format!("\n… also in {}{more}", left_out.join(", ")));
     }
     if found.truncated {
-        text.push_str("\n… not everything was searched; narrow the pattern or the glob");
+        text.push_str(NOT_EVERYTHING);
     }
     Ok(Outcome::text(text))
 }

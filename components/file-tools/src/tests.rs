@@ -244,6 +244,9 @@ fn search_shows_lines_with_their_indentation_and_is_bounded() {
     );
     assert!(answer.ends_with(", 159 (1) and 40 files more"), "{answer}");
     assert_eq!(repository.call("search", json!({"pattern": "absent"})), "no line matches");
+    let within = |glob: &str| repository.call("search", json!({"pattern": "absent", "glob": glob}));
+    assert_eq!(within("src/**"), "no line matches in the files of the glob");
+    assert_eq!(within("lib/**"), "no file matches the glob, so nothing was searched");
     let answer = repository.refuse("search", json!({"pattern": "("}));
     assert_eq!(answer, "bad_arguments: unclosed group");
 }

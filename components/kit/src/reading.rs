@@ -5,7 +5,7 @@ use crate::inventory::Inventory;
 use crate::json;
 use crate::paths::clean;
 use crate::quoting::{cut, numbered};
-use crate::world::{Entry, Repository, Tool};
+use crate::world::{Entry, Refusal, Repository, Tool};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -143,7 +143,8 @@ impl<'a> Reader<'a> {
             shown += 1;
         }
         if found.items.is_empty() {
-            out.push_str("no line matches\n");
+            let why = self.repository.without_hits(glob.as_deref()).map_err(Refusal::message)?;
+            out.push_str(&format!("{why}\n"));
         }
         if found.truncated || shown < found.items.len() {
             out.push_str("… there are more: narrow the pattern or the glob\n");
@@ -191,6 +192,8 @@ mod tests {
         assert!(
             reader.run("search", r#"{"pattern":"zz"}"#).unwrap().starts_with("no line matches\n")
         );
+        let elsewhere = r#"{"pattern":"t","glob":"c/**"}"#;
+        assert!(reader.run("search", elsewhere).unwrap().starts_with("no file matches the glob"));
         assert!(reader.run("read", r#"{"start":1}"#).unwrap_err().contains("missing field `path`"));
         assert!(reader.run("shell", "{}").unwrap_err().starts_with("no tool shell"));
         let mut answers = 0;

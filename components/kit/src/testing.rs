@@ -154,6 +154,8 @@ impl Repository for Files {
     fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Entries, Refusal> {
         let under = want.under.first().map_or("", |under| self.target(under));
         let below = if under.is_empty() { String::new() } else { format!("{under}/") };
+        let of_glob = want.globs.first().and_then(|glob| glob.split_once("**"));
+        let of_glob = of_glob.map_or("", |(below, _)| below);
         let files = self.files.borrow();
         let files = files.iter().map(|(path, file)| Entry {
             path: path.clone(),
@@ -166,6 +168,7 @@ impl Repository for Files {
         entries.sort_by(|a, b| a.path.cmp(&b.path));
         entries.retain(|entry| {
             entry.path.starts_with(&below)
+                && entry.path.starts_with(of_glob)
                 && cursor.is_none_or(|cursor| entry.path.as_str() > cursor)
                 && (want.kinds.is_empty() || want.kinds.contains(&entry.kind))
         });

@@ -196,6 +196,22 @@ pub trait Repository {
         })
     }
 
+    /// Says why a search found no line: no file matches the glob, or no line of those files matches.
+    ///
+    /// # Errors
+    ///
+    /// The host's refusal of the listing.
+    fn without_hits(&self, glob: Option<&str>) -> Result<&'static str, Refusal> {
+        let Some(glob) = glob else { return Ok("no line matches") };
+        let globs = vec![glob.to_owned()];
+        let within = Selection { under: vec![], globs, kinds: vec![Kind::File] };
+        let found = self.list_all(&within, 1)?;
+        Ok(match found.items.is_empty() && !found.truncated {
+            true => "no file matches the glob, so nothing was searched",
+            false => "no line matches in the files of the glob",
+        })
+    }
+
     /// Finds lines that match a regular expression, at most `most`.
     ///
     /// # Errors

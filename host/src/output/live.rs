@@ -107,6 +107,8 @@ fn style(template: &str) -> ProgressStyle {
 #[derive(Debug, Default)]
 struct Status {
     phase: String,
+    /// The Scouts that are asked at the moment: `A`, `B`.
+    asked: Vec<&'static str>,
     attempt: String,
     tokens: u64,
 }
@@ -117,17 +119,24 @@ impl Status {
         match kind {
             EventKind::Milestone { text, attempt } => {
                 let text = text.trim_end_matches('.').to_owned();
-                match attempt {
-                    Some(_) => {
+                match (attempt, text.as_str()) {
+                    (None, "Querying Scout A") => self.asks("A"),
+                    (None, "Querying Scout B") => self.asks("B"),
+                    (Some(_), _) => {
                         self.attempt = text;
                         self.phase = "Editing".into();
                     }
-                    // Both Scouts work at the same time.
-                    None if self.phase == "Querying Scout A" && text == "Querying Scout B" => {
-                        self.phase = "Querying Scouts A and B".into();
-                    }
-                    None => self.phase = text,
+                    (None, _) => self.phase = text,
                 }
+            }
+            // A Scout that failed is asked again, without another milestone.
+            EventKind::ScoutStarted { scout, .. } => match letter(scout) {
+                Some(letter) => self.asks(letter),
+                None => return false,
+            },
+            EventKind::ScoutFinished { scout, .. } => {
+                let letter = letter(scout);
+                self.asked.retain(|asked| Some(*asked) != letter);
             }
             EventKind::TaskStarted { .. } => self.phase = "Preparing".into(),
             EventKind::Waiting { .. } => self.phase = "Waiting".into(),
@@ -148,6 +157,14 @@ impl Status {
         true
     }
 
+    /// Adds a Scout to those that are asked. Both may work at the same time; the phase before goes on when all have answered.
+    fn asks(&mut self, letter: &'static str) {
+        if !self.asked.contains(&letter) {
+            self.asked.push(letter);
+            self.asked.sort_unstable();
+        }
+    }
+
     /// Returns the text of the row. The shortest part is first, because a narrow terminal cuts the end.
     fn text(&self) -> String {
         let tokens = match self.tokens {
@@ -155,9 +172,24 @@ impl Status {
             few @ 1..1000 => format!("{few} tokens"),
             many => format!("{}.{}k tokens", many / 1000, many % 1000 / 100),
         };
-        let parts = [self.attempt.as_str(), tokens.as_str(), self.phase.as_str()];
+        let asked = match self.asked.as_slice() {
+            [] => None,
+            [one] => Some(format!("Querying Scout {one}")),
+            several => Some(format!("Querying Scouts {}", several.join(" and "))),
+        };
+        let phase = asked.as_deref().unwrap_or(&self.phase);
+        let parts = [self.attempt.as_str(), tokens.as_str(), phase];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         terminal_text::line(&parts.join(" · ")).into_owned()
+    }
+}
+
+/// Returns the letter of a built-in Scout.
+fn letter(scout: &str) -> Option<&'static str> {
+    match scout {
+        "scout-a" => Some("A"),
+        "scout-b" => Some("B"),
+        _ => None,
     }
 }
 
@@ -264,6 +296,9 @@ mod tests {
         status.take(&Milestone::QueryingScoutA.into());
         status.take(&Milestone::QueryingScoutB.into());
         assert_eq!(status.text(), "Querying Scouts A and B");
+        for scout in ["scout-a", "scout-b"] {
+            status.take(&finished(scout, "ok"));
+        }
         status.take(&EventKind::ModelRequest {
             role: "editor".into(),
             request_id: None,
@@ -277,6 +312,40 @@ mod tests {
         assert_eq!(status.text(), "Attempt 2/12 · 12.3k tokens · Editing");
         status.take(&Milestone::Verifying.into());
         assert_eq!(status.text(), "Attempt 2/12 · 12.3k tokens · Running verification");
+    }
+
+    fn finished(scout: &str, outcome: &str) -> EventKind {
+        let (scout, outcome) = (scout.to_owned(), outcome.to_owned());
+        EventKind::ScoutFinished {
+            scout,
+            outcome,
+            duration_ms: 1,
+            summary: String::new(),
+            error: None,
+        }
+    }
+
+    #[test]
+    fn a_query_is_over_when_the_scouts_have_answered() {
+        let mut status = Status::default();
+        let mut after = |kind: EventKind| {
+            status.take(&kind);
+            status.text()
+        };
+        let started =
+            EventKind::ScoutStarted { scout: "scout-a".into(), sha256: String::new(), attempt: 2 };
+        for (kind, text) in [
+            (Milestone::Analyzing.into(), "Analyzing codebase"),
+            (Milestone::QueryingScoutA.into(), "Querying Scout A"),
+            (Milestone::QueryingScoutB.into(), "Querying Scouts A and B"),
+            (finished("scout-b", "ok"), "Querying Scout A"),
+            (finished("scout-a", "failed"), "Analyzing codebase"),
+            (started, "Querying Scout A"),
+            (finished("licences", "ok"), "Querying Scout A"),
+            (finished("scout-a", "ok"), "Analyzing codebase"),
+        ] {
+            assert_eq!(after(kind), text);
+        }
     }
 
     #[test]

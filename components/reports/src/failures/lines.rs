@@ -197,6 +197,26 @@ pub(super) fn is_noise(line: &str) -> bool {
             && !words(&line.to_lowercase()).any(|word| word == "passed" && counts(line)))
 }
 
+/// Returns the text of a line that states a value of a failed comparison: what was expected, what was there instead, or a line
+/// of their difference.
+pub(super) fn value(line: &str) -> Option<&str> {
+    const STARTS: [&str; 7] = ["expected", "received", "actual", "got", "want", "left:", "right:"];
+    // pytest marks the lines of an error, which hold the comparison with its values.
+    let marked = line.strip_prefix("E ");
+    let text = marked.unwrap_or(line).trim();
+    let lowered = text.to_lowercase();
+    let states = STARTS.iter().any(|start| lowered.starts_with(start))
+        && (marked.is_some() || text.contains([':', '=']));
+    let asserts = marked.is_some() && text.starts_with("assert ");
+    // `+     2`, `-1`, but neither `--- FAIL` nor `+++ b/price.py`.
+    let differs = text.strip_prefix(['+', '-']).is_some_and(|rest| {
+        !rest.starts_with(['+', '-', '>']) && rest.contains(char::is_alphanumeric)
+    });
+    let has = |word| words(&lowered).any(|one| one == word);
+    let compares = has("got") && (has("want") || has("expected"));
+    (states || asserts || differs || compares).then_some(text)
+}
+
 /// Returns whether a line counts something: `2 passed`.
 fn counts(line: &str) -> bool {
     words(line).any(|word| word.parse::<u64>().is_ok())
@@ -246,6 +266,25 @@ mod tests {
             ["the error handler was loaded", "3 failed, 2 passed", "expected output follows"]
         {
             assert_eq!(sign(line), Sign::Mention, "{line}");
+        }
+    }
+
+    #[test]
+    fn values_of_a_failed_comparison_are_known_by_their_shape() {
+        for (line, text) in [
+            ("    Expected: 3", Some("Expected: 3")),
+            ("  left: 1", Some("left: 1")),
+            ("E       assert 1 == 2", Some("assert 1 == 2")),
+            ("E        +  where 1 = total()", Some("+  where 1 = total()")),
+            ("+     2", Some("+     2")),
+            ("        want:\t\ttrue", Some("want:\t\ttrue")),
+            ("    a_test.go:3: got 1, want 2", Some("a_test.go:3: got 1, want 2")),
+            ("--- FAIL: TestA (0.00s)", None),
+            ("    assert total() == 2", None),
+            ("  --> src/a.rs:3:5", None),
+            ("the expected end", None),
+        ] {
+            assert_eq!(value(line), text, "{line}");
         }
     }
 

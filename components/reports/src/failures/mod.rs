@@ -53,6 +53,9 @@ const MARKS: usize = FAILURES * FRAMES;
 const UNKNOWN: usize = 50;
 /// Maximum size of the text of one failure in bytes; its beginning and its end are shown when it is longer.
 const EXCERPT: usize = 4_000;
+/// Maximum number and size in bytes of the lines with the values of the first failure.
+const VALUES: usize = 4;
+const VALUE: usize = 200;
 /// Maximum size of the log's end, without noise, in bytes.
 const TAIL: usize = 8 * 1024;
 
@@ -368,6 +371,8 @@ pub struct Failures {
     pub failures: Vec<Failure>,
     /// The number of failures that are not in the list.
     pub more: usize,
+    /// The lines about the first failure that state what was expected and what was there instead, at most 4.
+    pub values: Vec<String>,
     /// In the order of their first failures, at most 20; the last one holds the failures of all further groups.
     pub groups: Vec<Group>,
     /// The end of the log without noise and without the text of the failures.
@@ -437,12 +442,15 @@ impl Failures {
         // A line of an unknown tool means something only among the lines around it.
         let known = tool != "unknown";
         let groups = groups(log, &found, known);
+        let first = found.first().filter(|_| known);
+        let values = first.map(|(one, block)| values(log, block.clone(), &one.message));
         let blocks = found.iter().filter(|_| known).map(|(_, block)| block.clone()).collect();
         let short = quiet(log, 0..log.len(), SHORT);
         Self {
             tool,
             counts,
             more,
+            values: values.unwrap_or_default(),
             groups,
             tail: tail(log, blocks, known),
             short,
@@ -824,6 +832,15 @@ fn excerpt(log: &Log, block: Range<usize>, failure: &Failure) -> String {
     let gap = (!middle.is_empty()).then(|| format!("… {} lines …", middle.len()));
     let parts = ahead.iter().chain(&gap).chain(behind);
     parts.map(String::as_str).collect::<Vec<_>>().join("\n")
+}
+
+/// Returns the lines of a failure that state what was expected and what was there instead, without those that its message
+/// holds.
+fn values(log: &Log, block: Range<usize>, message: &str) -> Vec<String> {
+    let block = block.start..block.end.min(block.start + FRAME_LINES);
+    let own = log.lines(block).filter_map(|(_, line)| lines::value(line));
+    let own = own.filter(|text| !message.contains(text));
+    own.take(VALUES).map(|text| cut(text, VALUE)).collect()
 }
 
 /// Returns lines without noise, or `None` when they have more than `most` bytes.

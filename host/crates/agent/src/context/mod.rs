@@ -9,7 +9,7 @@ mod snapshot;
 mod stuck_report;
 mod summary;
 
-pub use snapshot::{EditorState, ScoutPayload, Snapshot, SnapshotKind, VerifiedRun};
+pub use snapshot::{ChangedLines, EditorState, ScoutPayload, Snapshot, SnapshotKind, VerifiedRun};
 pub use stuck_report::{Hypothesis, MachineFailure, Replan, Strategy, StuckReport};
 pub use summary::Summary;
 

@@ -112,6 +112,20 @@ impl Snapshot<'_> {
     }
 }
 
+/// A file that differs from an earlier state, with the numbers of lines that were added and removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChangedLines {
+    pub path: String,
+    pub added: usize,
+    pub removed: usize,
+}
+
+impl std::fmt::Display for ChangedLines {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} +{} -{}", self.path, self.added, self.removed)
+    }
+}
+
 /// One verification of a task: how it ended, and what its log shows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerifiedRun {
@@ -132,6 +146,8 @@ pub struct VerifiedRun {
     pub passed: Counts,
     /// Lines that were added and removed since the run before, or since the start of the task.
     pub lines: (usize, usize),
+    /// The files of these lines.
+    pub files: Vec<ChangedLines>,
     /// A line that the task wrote and that is a frame of most failures, with the number of those failures.
     pub changed_place: Option<(Place, usize)>,
     /// Digest of the tree that was verified.
@@ -167,6 +183,7 @@ impl VerifiedRun {
             failures: Failures::message(line),
             passed: Counts::default(),
             lines: (0, 0),
+            files: vec![],
             changed_place: None,
             tree: None,
         }

@@ -213,6 +213,8 @@ pub struct Session<'a> {
     instructions: Instructions,
     /// The last run before each report, by the name of the Scout.
     asked_after: BTreeMap<String, String>,
+    /// The reports as the first message of this conversation held or named them, by the name of the Scout.
+    reports_sent: BTreeMap<String, String>,
     decisions: Decisions,
     /// The run before the first edit, if there was one.
     baseline: Option<Baseline>,
@@ -278,6 +280,7 @@ impl<'a> Session<'a> {
             reports: vec![],
             instructions: Instructions::of(editor.agents_md.then(|| editor.view.clone())),
             asked_after: BTreeMap::new(),
+            reports_sent: BTreeMap::new(),
             decisions: Decisions::default(),
             baseline: None,
             results: vec![],
@@ -356,6 +359,8 @@ impl<'a> Session<'a> {
         self.answer_bytes = opening.len();
         self.shown = ShownLines::default();
         self.shown.note(opening);
+        let sent = self.reports.iter().map(|one| (one.scout.clone(), one.payload.clone()));
+        self.reports_sent = sent.collect();
         let mut pace = Pace::default();
         loop {
             let turn = self.turn(conversation.as_mut()).await?;

@@ -173,6 +173,7 @@ impl Session<'_> {
             goals: self.plans.goals(),
             reports: &self.reports,
             asked_after: &self.asked_after,
+            sent: &self.reports_sent,
             decisions: &self.decisions.lines(),
             baseline: self.baseline.as_ref().map(Baseline::for_model),
             tried,

@@ -453,6 +453,8 @@ pub(super) struct ResumeContext<'a> {
     pub reports: &'a [ScoutPayload],
     /// The last run before each report, by the name of the Scout.
     pub asked_after: &'a BTreeMap<String, String>,
+    /// The reports that the first message of an earlier conversation held or named, by the name of the Scout.
+    pub sent: &'a BTreeMap<String, String>,
     /// Decisions about conflicts between the reports.
     pub decisions: &'a [String],
     /// The run before the first edit, if there was one.
@@ -483,8 +485,17 @@ pub(super) fn resuming(
             Some(run) => format!("after {run}"),
             None => "before the first run".to_owned(),
         };
-        let shown = shown_report::report(&report.scout, &report.payload, &|_| None);
-        text.push_str(&format!("\n\nReport of {}, {when}:\n{shown}", report.scout));
+        let name = &report.scout;
+        if facts.sent.get(name) == Some(&report.payload) {
+            let files = shown_report::files(name, &report.payload);
+            text.push_str(&format!(
+                "\n\nReport of {name}, {when}, unchanged since an earlier conversation of this task, so only its files are \
+                 named; `ask_scout` makes a new one:\n{files}"
+            ));
+            continue;
+        }
+        let shown = shown_report::report(name, &report.payload, &|_| None);
+        text.push_str(&format!("\n\nReport of {name}, {when}:\n{shown}"));
     }
     list(&mut text, "Decided where the Scouts disagreed", facts.decisions);
     if let Some(baseline) = &facts.baseline {
@@ -494,12 +505,15 @@ pub(super) fn resuming(
     for (index, tried) in facts.tried.iter().enumerate() {
         text.push_str(&format!("\n{}. {}", index + 1, tried.plan.strategy.trim()));
         for run in &tried.runs {
-            text.push_str(&format!("\n   - {}", run_line(run)));
+            text.push_str(&format!("\n   - {}{}", run_line(run), details_of(run)));
         }
     }
     list(&mut text, "Learned so far", &facts.goals.learned);
     if !facts.changed.is_empty() {
-        text.push_str("\n\nChanged so far; the tree stands as it was left, fix forward:\n");
+        text.push_str(
+            "\n\nChanged so far; the tree stands as it was left, fix forward. An edit may name the version and the \
+             numbers below:\n",
+        );
         text.push_str(facts.changed.trim_end());
     }
     if !facts.weakened.is_empty() {
@@ -588,14 +602,38 @@ pub(super) fn run_line(run: &VerifiedRun) -> String {
     text
 }
 
+/// Files of one run that are named.
+const FILES_OF_A_RUN: usize = 6;
+
+/// The files that were changed before a run, and the values that its first failure compared, each on a line of its own. The
+/// difference of an attempt is gone when the next one has changed the same lines.
+fn details_of(run: &VerifiedRun) -> String {
+    let mut text = String::new();
+    if !run.files.is_empty() {
+        let named =
+            run.files.iter().take(FILES_OF_A_RUN).map(|file| one_line(&file.to_string(), PATH));
+        let more = match run.files.len().saturating_sub(FILES_OF_A_RUN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named = named.collect::<Vec<_>>().join(", ");
+        text.push_str(&format!("\n     changed before it: {named}{more}"));
+    }
+    let values = run.failures.values.iter();
+    values.for_each(|line| text.push_str(&format!("\n     | {}", one_line(line, EXCERPT_LINE))));
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
+    use crate::context::ChangedLines;
     use crate::editor::plan::Plan;
     use crate::editor::{EarlierReport, TaskRequest};
     use act_config::{Limits, Step, User, Workspace};
+    use act_reports::failures::{Failures, Log};
     use act_workspace::Profile;
     use serde_json::json;
 
@@ -661,6 +699,7 @@ mod tests {
             weakened: "",
             failure: "",
             asked_after: &BTreeMap::new(),
+            sent: &BTreeMap::new(),
         };
         let text = resuming(&briefing, &facts, "");
         let runs = "\n   - attempt 1 (run_1, +0 -0): step_failed in step test: no\n   - attempt 2 (run_2, +0 -0): PASS";
@@ -675,6 +714,46 @@ mod tests {
             assert!(text.contains("- keep the public API"), "{text}");
             assert!(text.contains("always in force"), "{text}");
         }
+    }
+
+    /// EDITOR-26: a REPLAN keeps what each attempt changed and compared, and names a report that was sent before.
+    #[test]
+    fn a_later_conversation_keeps_values_and_names_reports_that_were_sent() {
+        let (task, gate) = (input("Fix add"), gate(vec![step("test", "pytest -q", true)]));
+        let log = "--- FAIL: TestAdd (0.00s)\n    a_test.go:3: wrong sum:\n        got:  1\n        want: 2\n\nFAIL\tx\t0.1s\n";
+        let failures = Failures::of(&Log::of(log), &|_| None);
+        let changed = |n| ChangedLines { path: format!("src/{n}.go"), added: n, removed: 1 };
+        let files = (1..=8).map(changed).collect();
+        let run = VerifiedRun { failures, files, ..VerifiedRun::failed(1, "test", "") };
+        let tried = [TriedPlan { plan: Plan::default(), runs: vec![run] }];
+        let report = |name: &str, payload: &str| ScoutPayload {
+            scout: name.to_owned(),
+            sha256: String::new(),
+            question: String::new(),
+            payload: payload.to_owned(),
+        };
+        let reports = [report("licences", "{\"a\":1}"), report("owners", "{\"b\":2}")];
+        let sent = BTreeMap::from([
+            ("licences".to_owned(), "{\"a\":1}".to_owned()),
+            ("owners".to_owned(), "{\"b\":1}".to_owned()),
+        ]);
+        let facts = ResumeContext {
+            baseline: None,
+            goals: &PlanGoals::default(),
+            reports: &reports,
+            decisions: &[],
+            tried: &tried,
+            changed: "",
+            failure: "",
+            asked_after: &BTreeMap::new(),
+            sent: &sent,
+        };
+        let text = resuming(&briefing(&task, &gate), &facts, "");
+        let attempt = "TestAdd: wrong sum:\n     changed before it: src/1.go +1 -1, src/2.go +2 -1, src/3.go +3 -1, \
+                       src/4.go +4 -1, src/5.go +5 -1, src/6.go +6 -1 and 2 more\n     | got:  1\n     | want: 2";
+        assert!(text.contains(attempt), "{text}");
+        assert!(!text.contains("{\"a\":1}") && text.contains("{\"b\":2}"), "{text}");
+        assert!(text.contains("Report of licences, before the first run, unchanged"), "{text}");
     }
 
     /// EDITOR-36
@@ -766,6 +845,7 @@ mod tests {
             weakened: "",
             failure: "",
             asked_after: &BTreeMap::new(),
+            sent: &BTreeMap::new(),
         };
         let replanned = resuming(&briefing, &facts, &replanning(None));
         for text in [opening(&briefing, "", None), replanned] {

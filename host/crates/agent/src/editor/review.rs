@@ -72,7 +72,9 @@ impl Session<'_> {
     pub(super) fn whole_difference(&self) -> String {
         let writer = &self.editor.writer;
         let paths: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
-        whole(&paths, &|path| writer.text(path))
+        let version =
+            |path: &str| writer.version(path).ok().flatten().map(|version| version.number);
+        whole(&paths, &|path| writer.text(path), &version)
     }
 
     /// The criteria, acceptance and non-goals of the plans as lists; a list without items is left out.
@@ -153,17 +155,13 @@ impl Review {
                     ));
                     self.rest.entry(path.clone()).or_default().extend(rest);
                 }
-                shown.push((path, rows.join("\n")));
+                shown.push((path, rows));
             }
         }
         edited.diff = match shown.as_slice() {
             [] => None,
-            [(_, diff)] => Some(diff.clone()),
-            several => {
-                let parts: Vec<_> =
-                    several.iter().map(|(path, diff)| format!("{path}\n{diff}")).collect();
-                Some(parts.join("\n"))
-            }
+            [(_, rows)] => Some(rows.join("\n")),
+            several => Some(of_files(several)),
         };
         edited
     }
@@ -197,6 +195,39 @@ impl Review {
     pub(super) fn restart(&mut self) {
         self.rest.clear();
         self.is_shown = false;
+    }
+}
+
+/// The differences of several files. Files with the same rows under other numbers are named below the first of them, since one
+/// edit of many files mostly makes one change many times.
+fn of_files(files: &[(String, Vec<String>)]) -> String {
+    let mut groups = Vec::<(&str, &[String], Vec<&str>)>::new();
+    for (path, rows) in files {
+        let words =
+            |rows: &[String]| rows.iter().map(|row| without_number(row)).collect::<Vec<_>>();
+        match groups.iter_mut().find(|(_, first, _)| words(first) == words(rows)) {
+            Some((.., more)) => more.push(path),
+            None => groups.push((path, rows, vec![])),
+        }
+    }
+    let mut text = vec![];
+    for (path, rows, more) in groups {
+        text.push(format!("{path}\n{}", rows.join("\n")));
+        if !more.is_empty() {
+            text.push(format!("the same lines changed in {}", more.join(", ")));
+        }
+    }
+    text.join("\n")
+}
+
+/// A row without the numbers of its lines.
+fn without_number(row: &str) -> String {
+    let sign = row.chars().take(1).collect::<String>();
+    let rest = row.get(sign.len()..).unwrap_or_default();
+    match rest.split_once('|') {
+        Some((number, text)) if number.bytes().all(|byte| byte.is_ascii_digit()) => sign + text,
+        // `+12..14 as given` has the lines of the call.
+        _ => sign + rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.'),
     }
 }
 
@@ -278,13 +309,19 @@ fn size_of(change: &ContentChange) -> String {
     }
 }
 
-/// Everything that the task changed in these files.
-pub(super) fn whole(paths: &[String], text: &dyn Fn(&str) -> ContentChange) -> String {
+/// Everything that the task changed in these files, each with the version that an edit may name.
+pub(super) fn whole(
+    paths: &[String],
+    text: &dyn Fn(&str) -> ContentChange,
+    version: &dyn Fn(&str) -> Option<u64>,
+) -> String {
     let mut all = String::new();
     for path in in_order(paths) {
         let left = WHOLE.saturating_sub(all.len());
         let change = text(path);
-        all.push_str(&format!("{path} ({})\n", size_of(&change)));
+        let number = version(path).filter(|_| matches!(change.now, Content::Text(_)));
+        let number = number.map(|number| format!("version {number}, ")).unwrap_or_default();
+        all.push_str(&format!("{path} ({number}{})\n", size_of(&change)));
         let Content::Text(now) = &change.now else { continue };
         if change.before == Content::Unknown {
             continue;
@@ -527,8 +564,33 @@ mod tests {
             };
             let paths = ["a", "b", "c"].map(str::to_owned);
             assert_eq!(
-                whole(&paths, &text),
-                "a (+1 -0)\n+1| new\nb (deleted)\nc (changed; not to be shown)\n"
+                whole(&paths, &text, &|_| Some(4)),
+                "a (version 4, +1 -0)\n+1| new\nb (deleted)\nc (changed; not to be shown)\n"
+            );
+        }
+
+        /// EDITOR-13
+        #[test]
+        fn one_change_in_several_files_is_shown_once() {
+            let text = |path: &str| {
+                let is = if path == "c" { "z" } else { "y" };
+                file(held("x\n"), &format!("{is}\n"))
+            };
+            let paths = ["a", "b", "c", "d"].map(str::to_owned);
+            let edited = Review::default().after_call(&paths, "{}", &text);
+            assert_eq!(
+                edited.diff.unwrap(),
+                "a\n-1| x\n+1| y\nthe same lines changed in b, d\nc\n-1| x\n+1| z"
+            );
+            let given = |path: &str| {
+                let above = if path == "b" { "1\n2\n3\n" } else { "" };
+                file(held(&format!("{above}1\n2\n3\nx\n")), &format!("{above}1\n2\n3\ny\n"))
+            };
+            let at_other_lines =
+                Review::default().after_call(&paths[..2], r#"{"new": "y"}"#, &given);
+            assert_eq!(
+                at_other_lines.diff.unwrap(),
+                "a\n 2| 2\n 3| 3\n-4| x\n+4 as given\nthe same lines changed in b"
             );
         }
 

@@ -758,6 +758,10 @@ fn a_replan_lists_every_run_and_lets_a_better_strategy_be_refined() {
         format!("- attempt 1 ({}, +3 -1): step_failed in step test: FAIL a: no", run(1)),
         format!("- attempt 2 ({}, +1 -3): PASS", run(2)),
         format!("- attempt 3 ({}, +0 -1): step_failed in step test: FAIL b: no", run(5)),
+        "     changed before it: answer.txt +0 -1\n".to_owned(),
+        "\nanswer.txt (version 6, +1 -1)\n-1| none\n".to_owned(),
+        // The first message of the task held it.
+        "Report of scout-b, before the first run, unchanged since".to_owned(),
         "1 of the failures are left, 3 were there at first: a refinement".to_owned(),
     ] {
         assert!(opening.contains(&line), "{line}: {opening}");

@@ -15,7 +15,7 @@ use super::{
     AfterConversation, Aim, CLOSING_TURNS, Editor, OrEnd, Phase, Session, TaskResult, Workplace,
     done_refusal, finish, prompt,
 };
-use crate::context::VerifiedRun;
+use crate::context::{ChangedLines, VerifiedRun};
 use act_core::event::{EventKind, Milestone};
 use act_core::verification::{FailReason, Status, Verdict, Verification, Warning};
 use act_core::{RunId, StuckReason, reason};
@@ -115,10 +115,9 @@ impl Session<'_> {
         number: u32,
         verification: &Verification,
     ) -> (VerifiedRun, Vec<(String, Passed)>) {
-        let (added, removed) = self
-            .lines_since(&self.at_last_run)
-            .iter()
-            .fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
+        let files = self.lines_since(&self.at_last_run);
+        let (added, removed) =
+            files.iter().fold((0, 0), |(a, r), file| (a + file.added, r + file.removed));
         let step = verification.failing_step();
         let mut run = VerifiedRun {
             attempt: number,
@@ -132,6 +131,7 @@ impl Session<'_> {
             failures: Failures::default(),
             passed: Counts::default(),
             lines: (added, removed),
+            files,
             changed_place: None,
             tree: verification.tree_digest().map(str::to_owned),
         };
@@ -209,10 +209,9 @@ impl Session<'_> {
             None => "since the start of the task".to_owned(),
         };
         let changed = self.lines_since(&self.at_last_green);
-        let mut text = format!("{since}: {} files\n", changed.len());
-        for ChangedLines { path, added, removed } in changed.iter().take(MOST_CHANGED) {
-            text.push_str(&format!("{path} +{added} -{removed}\n"));
-        }
+        let files = if changed.len() == 1 { "file was" } else { "files were" };
+        let mut text = format!("{since}: {} {files} changed\n", changed.len());
+        changed.iter().take(MOST_CHANGED).for_each(|file| text.push_str(&format!("{file}\n")));
         text
     }
 
@@ -462,13 +461,6 @@ impl DebugLoop {
 
 /// The changed files of a task at one moment, with their contents.
 pub(super) type TreeAt = BTreeMap<String, Content>;
-
-/// A file that differs from an earlier state, with the numbers of lines that were added and removed.
-struct ChangedLines {
-    path: String,
-    added: usize,
-    removed: usize,
-}
 
 /// Changed files that a Scout is told.
 const MOST_CHANGED: usize = 40;

@@ -37,6 +37,28 @@ pub fn report(from: &str, json: &str, lines: &dyn Fn(&str) -> Option<usize>) -> 
     format!("<report scout=\"{from}\">\n{body}</report>")
 }
 
+/// Maximum number of files of a report that is only named.
+const FILES: usize = 12;
+
+/// Returns the files that a report names between tags, where the report itself was sent before.
+pub fn files(from: &str, json: &str) -> String {
+    let named = match from {
+        "scout-a" => ReportA::parse(json).ok().map(|report| {
+            report.repo_map.relevant_files.into_iter().map(|file| file.path).collect()
+        }),
+        "scout-b" => {
+            let failure = ReportB::parse(json).ok().and_then(|report| report.failure_analysis);
+            failure.map(|failure| failure.affected_files)
+        }
+        _ => None,
+    };
+    let mut named: Vec<String> = named.unwrap_or_default();
+    named.truncate(FILES);
+    let mut lines = Lines::default();
+    lines.say("files", &named.join(", "));
+    format!("<report scout=\"{from}\">\n{}</report>", lines.0)
+}
+
 /// The lines of a report.
 #[derive(Default)]
 struct Lines(String);
@@ -296,6 +318,18 @@ mod tests {
             assert_eq!(shown.lines().count(), 3, "{shown}");
             assert!(shown.lines().nth(1).unwrap().starts_with("| "), "{shown}");
         }
+    }
+
+    // EDITOR-26
+    #[test]
+    fn a_report_that_was_sent_before_is_named_by_its_files() {
+        let mut report = a();
+        report["repo_map"]["relevant_files"][0]["path"] = json!("a.rs\n</report>");
+        assert_eq!(
+            files("scout-a", &report.to_string()),
+            "<report scout=\"scout-a\">\n| files: a.rs </report>\n</report>"
+        );
+        assert_eq!(files("licences", "{}"), "<report scout=\"licences\">\n</report>");
     }
 
     // EDITOR-5
