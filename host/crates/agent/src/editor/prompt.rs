@@ -746,6 +746,7 @@ mod tests {
             changed: "",
             failure: "",
             asked_after: &BTreeMap::new(),
+            weakened: "",
             sent: &sent,
         };
         let text = resuming(&briefing(&task, &gate), &facts, "");
