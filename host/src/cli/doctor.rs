@@ -27,13 +27,16 @@ use act_records::store::Store;
 use act_reports::commands::{Kind as CommandKind, parse_line};
 use act_task as task;
 use act_verifier::{Engine, Machine};
-use act_workspace::{NOTES_DIRS, NotesDir, hidden_by_unanchored_line, hidden_files};
+use act_workspace::{
+    GUARDED, Guarded, NOTES_DIRS, NotesDir, hidden_by_unanchored_line, hidden_files,
+};
 
 const AFTER_HELP: &str = "\
 Examples:
   act doctor
   act doctor --model       also send one request to the model (a few tokens)
-  act doctor --excluded    also list the tracked files that Scouts cannot see";
+  act doctor --excluded    also list the tracked files that Scouts cannot see
+  act doctor --guarded     also list the names that only --allow-path opens to a task";
 
 /// Check everything that a task needs
 ///
@@ -47,6 +50,9 @@ pub(super) struct Doctor {
     /// Also list the tracked files that Scouts cannot see, and why
     #[arg(long)]
     excluded: bool,
+    /// Also list the names of files that other programs obey or execute; a task writes them only with --allow-path
+    #[arg(long)]
+    guarded: bool,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -107,6 +113,17 @@ struct Report {
     checks: Vec<Check>,
     /// The tracked files that Scouts cannot see; only with `--excluded`.
     excluded: Option<Vec<Excluded>>,
+    /// The names that a task may write only with `--allow-path`; only with `--guarded`.
+    guarded: Option<Vec<GuardedName>>,
+}
+
+/// A name of files that other programs obey or execute.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct GuardedName {
+    /// One name or several, separated by `/`; a `*` at the end stands for any end. Case does not matter.
+    name: &'static str,
+    why: &'static str,
 }
 
 impl Doctor {
@@ -115,7 +132,8 @@ impl Doctor {
         if output.is_json() {
             output.document(&report);
         } else {
-            excluded_lines(&report).iter().for_each(|line| output.result_line(line));
+            let lists = [excluded_lines(&report), guarded_lines(&report)].concat();
+            lists.iter().for_each(|line| output.result_line(line));
         }
         Ok(if report.healthy { Exit::Ok } else { Exit::Refused })
     }
@@ -178,7 +196,9 @@ impl Doctor {
             }
         }
         let healthy = checks.iter().all(|check| check.level != Level::Red);
-        Report { healthy, checks, excluded }
+        let row = |guarded: &Guarded| GuardedName { name: guarded.name, why: guarded.why };
+        let guarded = self.guarded.then(|| GUARDED.iter().map(row).collect());
+        Report { healthy, checks, excluded, guarded }
     }
 }
 
@@ -195,6 +215,26 @@ fn excluded_lines(report: &Report) -> Vec<Line> {
             let rule = file.rule.replace('_', " ");
             Line::plain(format!("  {} ", file.path)).and(Tone::Faint, format!("({rule})"))
         }));
+    }
+    lines
+}
+
+/// Returns the list of guarded names, below the reason that several of them share.
+fn guarded_lines(report: &Report) -> Vec<Line> {
+    let mut lines = vec![];
+    let mut reason = "";
+    for guarded in report.guarded.iter().flatten() {
+        if lines.is_empty() {
+            lines.push(Line::plain(""));
+            let title =
+                "A task writes these names, anywhere in the repository, only with --allow-path:";
+            lines.push(Line::of(Tone::Strong, title));
+        }
+        if guarded.why != reason {
+            reason = guarded.why;
+            lines.push(Line::of(Tone::Faint, format!("  {reason}:")));
+        }
+        lines.push(Line::plain(format!("    {}", guarded.name)));
     }
     lines
 }
@@ -783,12 +823,16 @@ mod tests {
             fix: Some("start it".into()),
         };
         let mut lines = check_lines(&red);
-        let report = Report { healthy: false, checks: vec![red], excluded: Some(vec![]) };
+        let guarded = Some(vec![GuardedName { name: ".envrc", why: "a shell runs it" }]);
+        let report = Report { healthy: false, checks: vec![red], excluded: Some(vec![]), guarded };
         lines.extend(excluded_lines(&report));
+        lines.extend(guarded_lines(&report));
         let text: String = lines.iter().map(|line| line.render(false)).collect();
         assert_eq!(
             text,
-            "RED  model call  no answer\n     fix: start it\n\nScouts can see every tracked file.\n"
+            "RED  model call  no answer\n     fix: start it\n\nScouts can see every tracked file.\n\n\
+             A task writes these names, anywhere in the repository, only with --allow-path:\n  a shell runs it:\n    \
+             .envrc\n"
         );
     }
 

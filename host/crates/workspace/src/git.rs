@@ -1,7 +1,7 @@
 //! Reads git's own files about a directory: its working tree and git directory, the tracked paths, and the commit that
 //! `HEAD` means. git itself is never run, because in a foreign repository its configuration names programs.
 //!
-//! Configuration is not read. A `.git` file (a linked worktree, a submodule) is followed for reading only; a `.git`
+//! Of the configuration only `core.hooksPath` is read. A `.git` file (a linked worktree, a submodule) is followed for reading only; a `.git`
 //! that is a link counts as no git at all. A working tree around the directory counts as well, because its rules and
 //! its index cover the directory. An index that cannot be read, is split over files or is too large counts as none:
 //! then no path is tracked.
@@ -29,6 +29,9 @@ use super::reading::{read_whole, regular};
 
 /// Maximum number of bytes of a `.git` file, `commondir`, `HEAD` or loose reference. Each holds one path or name.
 const MAX_POINTER: u64 = 4096;
+
+/// Maximum number of bytes of a `config` in which `core.hooksPath` is looked for.
+const MAX_CONFIG: u64 = 1024 * 1024;
 
 /// The two directories of a working tree. They are the same directory unless the tree is a linked worktree.
 #[derive(Debug)]
@@ -143,6 +146,48 @@ pub fn git_place(path: &Path) -> Result<GitPlace, Errno> {
         FileType::Symlink => GitPlace::Elsewhere,
         _ => GitPlace::None,
     })
+}
+
+/// Returns the directories that a `.git` file or link of the working tree at `root` and a `commondir` lead to. They exist,
+/// and may lie anywhere.
+pub(super) fn git_directories(root: &Path) -> Vec<PathBuf> {
+    let Ok(top) = Root::open(root) else { return vec![] };
+    let own = match small(&top, b".git", MAX_POINTER) {
+        Some(pointer) => pointer.strip_prefix("gitdir:").map(|target| root.join(target.trim())),
+        None => Some(root.join(".git")),
+    };
+    let Some(own) = own.and_then(|own| own.canonicalize().ok()) else { return vec![] };
+    let common = Root::open(&own).ok().and_then(|own| small(&own, b"commondir", MAX_POINTER));
+    let common = common.and_then(|target| own.join(target.trim()).canonicalize().ok());
+    [own].into_iter().chain(common).collect()
+}
+
+/// Returns the directory whose hooks git runs in the working tree at `root`, where its configuration names one. Files that
+/// the configuration includes are not read.
+pub(super) fn hooks_path(root: &Path) -> Option<PathBuf> {
+    let git = git_directories(root).pop()?;
+    let text = small(&Root::open(&git).ok()?, b"config", MAX_CONFIG)?;
+    let mut in_core = false;
+    let mut found = None;
+    for line in text.lines().map(str::trim) {
+        if let Some(section) = line.strip_prefix('[') {
+            in_core =
+                section.split(']').next().is_some_and(|name| name.eq_ignore_ascii_case("core"));
+        } else if let Some((key, value)) = line.split_once('=').filter(|_| in_core)
+            && key.trim().eq_ignore_ascii_case("hookspath")
+        {
+            // The last one counts, as for git.
+            found = Some(root.join(value.trim().trim_matches('"')));
+        }
+    }
+    found
+}
+
+/// Returns whether git would take a directory for one of its own: a bare repository under any name, the target of a `.git`
+/// file, the part of a linked worktree, or what a `commondir` names. `has` tells whether a name is in the directory.
+pub(super) fn is_git_directory(has: impl Fn(&str) -> bool) -> bool {
+    let head = has("HEAD");
+    (head && has("commondir")) || (has("objects") && has("refs") && (head || has("config")))
 }
 
 fn linked(root: &Root, path: &Path) -> Option<GitPlace> {
@@ -434,6 +479,8 @@ const MAX_PATTERNS_REMEMBERED: usize = 16 * MAX_PATTERNS;
 pub(super) struct DirRules {
     /// The directory itself is ignored, and so is everything in it that is not tracked.
     ignored: bool,
+    /// The directory is one of git's own, or lies in one ([`is_git_directory`]).
+    of_git: bool,
     /// The number of lines that `sets` was made of.
     patterns: usize,
     /// The sets of patterns, outermost first, each with the number of bytes of a path that it does not match against.
@@ -497,6 +544,10 @@ impl IgnoreRules {
         if let Some(known) = self.known(path) {
             return known;
         }
+        let holds = |name: &str| {
+            dir.is_some_and(|dir| rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+        };
+        let of_git = around.of_git || is_git_directory(holds);
         let rules = if around.ignored || self.matched(around, path, true) {
             DirRules::all_ignored()
         } else {
@@ -505,6 +556,7 @@ impl IgnoreRules {
                 dir.map_or(Rules::None, |dir| parse(open_rules(dir))),
             )
         };
+        let rules = if of_git { rules.of_git() } else { rules };
         self.remember(path, around, &rules);
         rules
     }
@@ -522,6 +574,12 @@ impl IgnoreRules {
         self.ignores(&self.of_dir(dir), path, is_dir)
     }
 
+    /// Returns whether a path lies in a directory of git's own that has another name than `.git`.
+    pub(super) fn is_of_git(&self, path: &[u8]) -> bool {
+        let slash = path.iter().rposition(|byte| *byte == b'/');
+        slash.is_some_and(|slash| self.of_dir(&path[..slash]).of_git)
+    }
+
     /// Returns the rules inside a directory of the repository.
     pub(super) fn of_dir(&self, dir: &[u8]) -> Arc<DirRules> {
         let mut rules = self.outermost.clone();
@@ -536,7 +594,7 @@ impl IgnoreRules {
             rules = match self.known(path) {
                 Some(known) => known,
                 None => {
-                    let fd = (!rules.ignored).then(|| self.root.open_real(path, DIRECTORY).ok());
+                    let fd = (!rules.of_git).then(|| self.root.open_real(path, DIRECTORY).ok());
                     self.inside(&rules, path, fd.flatten().as_ref().map(AsFd::as_fd))
                 }
             };
@@ -617,11 +675,16 @@ fn without_slash(path: &[u8]) -> &[u8] {
 
 impl DirRules {
     fn none() -> Arc<Self> {
-        Arc::new(Self { ignored: false, patterns: 0, sets: vec![] })
+        Arc::new(Self { ignored: false, of_git: false, patterns: 0, sets: vec![] })
+    }
+
+    fn of_git(&self) -> Arc<Self> {
+        let Self { ignored, patterns, .. } = *self;
+        Arc::new(Self { ignored, of_git: true, patterns, sets: self.sets.clone() })
     }
 
     fn all_ignored() -> Arc<Self> {
-        Arc::new(Self { ignored: true, patterns: 0, sets: vec![] })
+        Arc::new(Self { ignored: true, of_git: false, patterns: 0, sets: vec![] })
     }
 
     /// Returns these rules and those of one more file, which match against the bytes of a path from `start` on.
@@ -632,7 +695,7 @@ impl DirRules {
                 let mut sets = self.sets.clone();
                 sets.push((start, set));
                 let patterns = self.patterns + patterns;
-                Arc::new(Self { ignored: self.ignored, patterns, sets })
+                Arc::new(Self { ignored: self.ignored, of_git: self.of_git, patterns, sets })
             }
             Rules::Some { .. } | Rules::Unknown => Self::all_ignored(),
         }
@@ -715,6 +778,24 @@ mod git_dir_tests {
         assert_eq!(git_place(&tree), Ok(GitPlace::Linked { common, inside }));
         fs::write(own.join("gitdir"), "/elsewhere/.git\n").unwrap();
         assert_eq!(git_place(&tree), Ok(GitPlace::Elsewhere));
+    }
+
+    // WORKSPACE-19, WORKSPACE-20
+    #[test]
+    fn git_directories_and_hooks_are_found_where_git_looks_for_them() {
+        let (_dir, tree, own) = worktree();
+        let common = own.parent().unwrap().parent().unwrap().to_owned();
+        assert_eq!(git_directories(&tree), [own, common.clone()]);
+        assert_eq!(hooks_path(&tree), None);
+        for (config, expected) in [
+            ("[core]\n\thooksPath = .hooks\n", Some(".hooks")),
+            ("[Core]\nbare = false\nHOOKSPATH=\"tools/git hooks\"\n", Some("tools/git hooks")),
+            ("[core]\nhooksPath = a\n[core]\nhooksPath = b\n", Some("b")),
+            ("[other]\nhooksPath = a\n", None),
+        ] {
+            fs::write(common.join("config"), config).unwrap();
+            assert_eq!(hooks_path(&tree), expected.map(|name| tree.join(name)), "{config}");
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@
 mod copy_set;
 mod exclusion;
 mod git;
+mod guarded;
 mod history;
 mod listing;
 mod lock;
@@ -57,6 +58,7 @@ pub use copy_set::{
 };
 pub use exclusion::{HiddenFile, Rule, hidden_files};
 pub use git::{GitPlace, git_place, head_commit, prefix_in_git};
+pub use guarded::{GUARDED, Guarded, is_guarded};
 pub use history::{CommitFiles, History, HistoryLimits, history};
 pub use listing::{Entries, Entry, MAX_ENTRIES, Selection, SelectionError, files, list};
 pub use lock::{OpenRoot, RepoLock, RootIdentity, RootMoved};
@@ -76,7 +78,7 @@ pub use view::{
     DirEntry, DirMark, DirPart, FollowLinks, Handle, Kind, OpenEntry, Profile, RepoView,
     Restriction, ViewError,
 };
-pub use write_rules::{WriteRule, WriteRules, is_guarded, is_protected};
+pub use write_rules::{WriteRule, WriteRules, is_protected};
 pub use writer::{
     Applied, Change, ChangedFile, Content, ContentChange, EditError, LeftState, MAX_WRITE,
     NotRolledBack, RepoWriter,

@@ -397,6 +397,10 @@ impl RepoView {
             .or_else(|| (!self.is_in_a_part(path, kind)).then_some(Rule::NotGranted))
             .or_else(|| is_in_notes(path, inner.notes).then_some(Rule::Own))
             .or_else(|| {
+                let of_git = kind.is_some() && inner.ignores.is_of_git(path.as_bytes());
+                of_git.then_some(Rule::VersionControl)
+            })
+            .or_else(|| {
                 let secret = exclusion::is_secret(path) && !self.is_allowed_secret(path);
                 secret.then_some(Rule::Secret)
             })

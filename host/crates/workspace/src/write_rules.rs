@@ -12,6 +12,8 @@ use std::path::{Component, Path, PathBuf};
 use edit_protocol::Reason;
 
 use super::exclusion::fold;
+use super::git::{git_directories, hooks_path};
+use super::guarded::is_guarded;
 use super::listing::{MAX_ENTRIES, Selection, list};
 use super::notes::notes_dir;
 use super::paths::{GlobError, PathGlobs, is_at_or_below};
@@ -81,11 +83,17 @@ impl WriteRules {
     }
 
     /// Protects the directories of the user's configuration and cache that lie in the repository at `root`, or would lie
-    /// there if they existed. A home directory may be a repository, and act would trust files that a model wrote there.
+    /// there if they existed: a home directory may be a repository, and act would trust files that a model wrote there. So
+    /// are git's own directories that have another name than `.git`; the hooks that git's configuration names are guarded.
     #[must_use]
     pub fn protecting(mut self, root: &Path, directories: &[PathBuf]) -> Self {
-        let names = directories.iter().flat_map(|directory| names_in_repository(root, directory));
-        self.trusted = names.map(|name| normalised(&name)).collect();
+        let named = |directories: Vec<PathBuf>| {
+            let names = directories.into_iter().flat_map(|place| names_in_repository(root, &place));
+            names.map(|name| normalised(&name)).collect::<Vec<_>>()
+        };
+        // A `.git` that is a file or a link may name a git directory in the repository, as a `commondir` may.
+        self.trusted = named([directories, &git_directories(root)].concat());
+        self.targets.extend(named(hooks_path(root).into_iter().collect()));
         self.notes = notes_dir(root).ok().flatten();
         self
     }
@@ -165,7 +173,7 @@ fn is_one_of(names: &[String], path: &str) -> bool {
 }
 
 /// Normalises a path as the least strict file systems do.
-fn normalised(path: &str) -> String {
+pub(super) fn normalised(path: &str) -> String {
     let path = fold(path);
     let parts: Vec<_> = path.split('/').map(plain_name).collect();
     parts.join("/")
@@ -181,78 +189,6 @@ pub fn is_protected(path: &str, notes: &str) -> bool {
         || parts.any(is_dot_git)
 }
 
-/// Returns whether `path` holds settings or instructions that editors, agents, shells or hooks obey without asking.
-pub fn is_guarded(path: &str) -> bool {
-    const ANYWHERE: [&str; 43] = [
-        ".vscode",
-        ".idea",
-        ".envrc",
-        ".husky",
-        ".mcp.json",
-        ".claude",
-        ".cursor",
-        ".codex",
-        ".gemini",
-        ".devcontainer",
-        ".devcontainer.json",
-        ".gitmodules",
-        ".gitattributes",
-        ".bashrc",
-        ".bash_profile",
-        ".bash_login",
-        ".bash_logout",
-        ".profile",
-        ".zshrc",
-        ".zprofile",
-        ".zshenv",
-        ".zlogin",
-        ".zlogout",
-        ".kshrc",
-        ".cshrc",
-        ".tcshrc",
-        // Instructions and settings that other agents of the user obey.
-        "agents.md",
-        "agents.override.md",
-        "claude.md",
-        "claude.local.md",
-        "gemini.md",
-        ".agents",
-        ".rules",
-        ".cursorrules",
-        ".clinerules",
-        ".devin",
-        ".junie",
-        ".kiro",
-        ".roo",
-        ".opencode",
-        "opencode.json",
-        "opencode.jsonc",
-        ".aider.conf.yml",
-    ];
-    // The last four are act's own rules. They lie in a repository only when it is a home directory, or when a
-    // link or a mount leads into it.
-    const BELOW: [[&str; 2]; 8] = [
-        [".github", "workflows"],
-        [".github", "copilot-instructions.md"],
-        [".github", "instructions"],
-        [".config", "fish"],
-        ["act", "anchor"],
-        ["act", "config.toml"],
-        ["act", "grants.toml"],
-        ["act", "policy.toml"],
-    ];
-    let path = normalised(path);
-    let parts: Vec<_> = path.split('/').collect();
-    let is_short = |part: &&str| {
-        is_short_for(part, "gitmodules", "gi7eba") || is_short_for(part, "gitattributes", "gi7d29")
-    };
-    // `.windsurf`, `.windsurfrules` and what follows them.
-    let is_named =
-        |part: &&str| ANYWHERE.contains(part) || part.starts_with(".windsurf") || is_short(part);
-    parts.iter().any(is_named)
-        || parts.windows(2).any(|pair| BELOW.iter().any(|below| below.as_slice() == pair))
-}
-
 /// Returns a name as NTFS stores it: without a stream after a colon, and without dots and blanks at the end.
 fn plain_name(name: &str) -> &str {
     let name = name.split(':').next().unwrap_or_default();
@@ -262,16 +198,6 @@ fn plain_name(name: &str) -> &str {
 /// Returns whether a plain name means `.git`, also by the short name that NTFS gives it.
 fn is_dot_git(plain: &str) -> bool {
     matches!(plain, ".git" | "git~1")
-}
-
-/// Returns whether a plain name is an NTFS short name of `.long`: its first six characters and a small number or, when those
-/// are taken, the beginning of a hash of the name (`hashed`, the value that git checks as well) and any number.
-fn is_short_for(plain: &str, long: &str, hashed: &str) -> bool {
-    let Some((head, number)) = plain.split_once('~') else { return false };
-    let digits = number.bytes().all(|byte| byte.is_ascii_digit());
-    let counted = digits && !number.is_empty() && !number.starts_with('0');
-    let first = long.get(..6) == Some(head) && matches!(number, "1" | "2" | "3" | "4");
-    first || (counted && plain.len() == 8 && hashed.starts_with(head))
 }
 
 /// Returns every name at which `directory` lies in the repository, or would lie if it existed. The name is empty when
@@ -509,6 +435,24 @@ mod tests {
         assert_eq!(one.forbidden_by(".vscode/tasks.json"), Some(WriteRule::Guarded));
     }
 
+    // WORKSPACE-19, WORKSPACE-20
+    #[test]
+    fn what_the_git_file_and_gits_configuration_name_is_not_open() {
+        let temp = tempfile::tempdir().unwrap();
+        let root = temp.path();
+        fs::create_dir_all(root.join("data/own")).unwrap();
+        fs::create_dir_all(root.join("data/common")).unwrap();
+        fs::write(root.join(".git"), "gitdir: data/own\n").unwrap();
+        fs::write(root.join("data/own/commondir"), "../common\n").unwrap();
+        fs::write(root.join("data/common/config"), "[core]\n\thooksPath = tools/hooks\n").unwrap();
+        let rules = rules(&[], &[]).protecting(root, &[]);
+        for path in ["data/own/x", "data/common/config", "DATA/common/hooks/x"] {
+            assert_eq!(rules.forbidden_by(path), Some(WriteRule::Protected), "{path}");
+        }
+        assert_eq!(rules.forbidden_by("tools/hooks/pre-push"), Some(WriteRule::Guarded));
+        assert_eq!(rules.forbidden_by("tools/x"), None);
+    }
+
     #[test]
     fn a_boundary_only_narrows() {
         let narrow = rules(&[".envrc"], &["src/"]);
@@ -572,13 +516,6 @@ mod tests {
         }
         for name in [".gitx", "git", "git~2", "x.git", "..git", ".git~1", ""] {
             assert!(!is_dot_git(plain_name(name)), "{name}");
-        }
-        let modules = |name: &str| is_short_for(plain_name(name), "gitmodules", "gi7eba");
-        for name in ["gitmod~1", "gitmod~4 .", "gi7eba~1", "gi7eb~10", "gi7e~999", "gitmod~2:x"] {
-            assert!(modules(name), "{name}");
-        }
-        for name in ["gitmod~5", "gitmod", "gi7eba~0", "gi7eba~10", "gi7ebx~1", "git~1"] {
-            assert!(!modules(name), "{name}");
         }
     }
 

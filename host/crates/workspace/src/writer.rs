@@ -9,17 +9,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use act_fs::Root;
+use act_fs::{DIRECTORY, Root};
 use edit_protocol::Reason;
+use rustix::fs::{AtFlags, statat};
 
 use super::copy_set::{UnverifiedFile, VerificationScope};
+use super::git::is_git_directory;
+use super::guarded::is_guarded;
 use super::originals::Originals;
 use super::overlay::{Lookup, Overlay};
 use super::paths::{PathError, RepoPath};
 use super::reading::{MAX_READ, Version, Versions, digest};
 use super::transaction::{self, FileState, Metadata, Transaction, directory};
 use super::view::{Kind, Profile, RepoView, ViewError};
-use super::write_rules::{WriteRules, is_guarded};
+use super::write_rules::WriteRules;
 
 /// Maximum number of bytes of a written file: no more than can be read again.
 pub const MAX_WRITE: u64 = MAX_READ;
@@ -463,6 +466,9 @@ impl RepoWriter {
         if let Some(rule) = self.rules.forbidden_by(path.as_str()) {
             return forbidden(rule.reason());
         }
+        if self.is_in_git_directory(&path) {
+            return forbidden(Reason::Protected);
+        }
         if self.view.rule(path.as_str(), Kind::File).is_some() {
             return forbidden(Reason::Excluded);
         }
@@ -470,6 +476,32 @@ impl RepoWriter {
             return Err(EditError::Untested { path: path.to_string() });
         }
         Ok(path)
+    }
+
+    /// Returns whether a directory on the path is one of git's own under another name, or would become one by this write. The
+    /// directories are looked at anew for each write, because earlier writes may have made most of one.
+    fn is_in_git_directory(&self, path: &RepoPath) -> bool {
+        let parts: Vec<_> = path.as_str().split('/').collect();
+        (1..parts.len()).any(|end| {
+            let directory = parts[..end].join("/");
+            is_git_directory(|name| {
+                // The write itself makes the entry that is next on its path.
+                parts[end].eq_ignore_ascii_case(name)
+                    || self.is_there(&format!("{directory}/{name}"))
+            })
+        })
+    }
+
+    fn is_there(&self, path: &str) -> bool {
+        match self.overlay.as_ref().map(|over| over.lookup(path)) {
+            Some(Lookup::File(_) | Lookup::Directory) => true,
+            Some(Lookup::Nothing | Lookup::NotDirectory) => false,
+            Some(Lookup::Lower) | None => {
+                let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+                let opened = self.root.open_real(directory.as_bytes(), DIRECTORY);
+                opened.is_ok_and(|fd| statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW).is_ok())
+            }
+        }
     }
 
     /// Returns the files that the next verification will see. The rules are read again on each call of the writer.

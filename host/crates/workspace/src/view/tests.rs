@@ -272,3 +272,31 @@ fn a_race_never_leaks() {
         assert!(both, "inside and refused, with and without openat2: {counts:?}");
     });
 }
+
+// WORKSPACE-19
+#[test]
+fn what_is_in_a_git_directory_under_another_name_is_not_in_view() {
+    let repo = Fixture::new(&[
+        (".git", "gitdir: ./.gitdata\n"),
+        (".gitdata/HEAD", "ref: refs/heads/main\n"),
+        (".gitdata/config", "[core]\n"),
+        (".gitdata/objects/x", ""),
+        (".gitdata/refs/x", ""),
+        ("src/objects/a.rs", "x"),
+        ("src/refs/a.rs", "x"),
+    ]);
+    for profile in [Profile::Scout, Profile::Tool] {
+        for view in repo.views(profile) {
+            for path in [".gitdata/config", ".gitdata/objects/x"] {
+                let refused = view.resolve("", path, FollowLinks::Yes).unwrap_err();
+                let hidden =
+                    matches!(refused, ViewError::Excluded { rule: Rule::VersionControl, .. });
+                assert!(hidden, "{path}: {refused}");
+            }
+            assert!(view.resolve("", "src/objects/a.rs", FollowLinks::Yes).is_ok());
+            let listed = crate::files(&view).unwrap();
+            assert!(listed.contains("src/refs/a.rs"), "{listed:?}");
+            assert!(!listed.iter().any(|path| path.starts_with(".gitdata")), "{listed:?}");
+        }
+    }
+}

@@ -616,3 +616,31 @@ fn a_swapped_directory_never_takes_a_write_outside() {
         assert_eq!(outside, ["file"]);
     }
 }
+
+// WORKSPACE-19
+#[test]
+fn a_git_directory_under_another_name_is_protected_and_none_can_be_made() {
+    let repo = Fixture::new(&[
+        ("plain", "x"),
+        ("bare.git/HEAD", "ref: refs/heads/main\n"),
+        ("bare.git/config", "[core]\n"),
+        ("bare.git/objects/x", ""),
+        ("bare.git/refs/x", ""),
+        ("linked/HEAD", "ref: refs/heads/main\n"),
+        ("linked/commondir", "../common\n"),
+        ("half/objects/x", ""),
+        ("half/refs/x", ""),
+    ]);
+    let writer = writer(&repo);
+    for path in
+        ["bare.git/config", "bare.git/hooks/post-checkout", "linked/x", "half/HEAD", "half/head"]
+    {
+        assert_eq!(words(&writer, path), ["protected"; 5], "{path}");
+    }
+    // What is no repository yet may be written, up to the file that would make it one.
+    writer.apply(&[create("new/HEAD", "x")], GO_ON).unwrap();
+    writer.apply(&[create("new/objects/a", "x")], GO_ON).unwrap();
+    let last = writer.apply(&[create("new/refs/heads/main", "x")], GO_ON).unwrap_err();
+    assert_eq!(last.word(), Some("protected"));
+    writer.apply(&[create("half/other", "x")], GO_ON).unwrap();
+}
