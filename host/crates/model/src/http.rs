@@ -25,8 +25,6 @@ use act_core::secret::Secrets;
 const MAX_REPLY: usize = 8 << 20;
 /// Maximum number of bytes that are read of the body of an error status.
 const MAX_REFUSAL: usize = 64 << 10;
-/// Maximum wait for the counts, which are all that may follow a complete turn.
-const AFTERWARDS: Duration = Duration::from_secs(5);
 /// Maximum wait for the end of the body. It usually arrives with the last bytes, and only a connection whose body was read
 /// to its end can be used again.
 const LAST_BYTES: Duration = Duration::from_millis(20);
@@ -40,6 +38,8 @@ pub struct Deadlines {
     /// Between two lines of the stream.
     pub idle: Duration,
     pub total: Duration,
+    /// Between the end of the turn and its token counts, which are all that may follow it.
+    pub counts: Duration,
 }
 
 impl Default for Deadlines {
@@ -49,6 +49,7 @@ impl Default for Deadlines {
             first: Duration::from_secs(300),
             idle: Duration::from_secs(90),
             total: Duration::from_secs(600),
+            counts: Duration::from_secs(5),
         }
     }
 }
@@ -240,6 +241,7 @@ impl Http {
         let mut payloads = vec![];
         let mut size = 0;
         let mut deadline = first;
+        let mut ended = None;
         loop {
             let bytes = match timeout_at(deadline, body.next()).await {
                 Ok(Some(Ok(bytes))) => bytes,
@@ -266,9 +268,13 @@ impl Http {
                     return Ok(());
                 }
             }
-            if alive {
-                let wait = if parser.complete() { AFTERWARDS } else { self.deadlines.idle };
-                deadline = total.min(Instant::now() + wait);
+            // A sign of life extends the wait for the turn, but not the wait for what may follow it: a server that sends comments
+            // for ever would hold every turn.
+            if parser.complete() {
+                let end = *ended.get_or_insert_with(Instant::now);
+                deadline = total.min(end + self.deadlines.counts);
+            } else if alive {
+                deadline = total.min(Instant::now() + self.deadlines.idle);
             }
         }
     }

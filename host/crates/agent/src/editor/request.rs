@@ -85,16 +85,25 @@ impl TaskRequest {
         let mut section = Section::Task;
         let mut asks = false;
         let mut continues = false;
+        // Every item of the section so far has a marker, and a blank line has followed one.
+        let (mut all_marked, mut left) = (true, false);
         for line in text.lines() {
             if let Some(opened) = header(line) {
                 (section, continues) = (opened, false);
+                (all_marked, left) = (true, false);
                 continue;
+            }
+            if left && all_marked && !line.starts_with([' ', '\t']) && !unmarked(line).1 {
+                // Plain text after a list belongs to the task, as it does for a reader.
+                section = Section::Task;
             }
             let Some(items) = request.items(section) else {
                 asks |= !line.trim().is_empty();
                 continue;
             };
             let (item, marked) = unmarked(line);
+            all_marked &= marked || item.is_empty() || continues;
+            left = line.trim().is_empty() && !items.is_empty();
             match items.last_mut() {
                 _ if item.is_empty() => {}
                 Some(above) if continues && !marked => {
@@ -544,6 +553,21 @@ mod tests {
         }
 
         #[test]
+        fn text_after_a_list_belongs_to_the_task() {
+            // TASK-4
+            let list = "Boundaries:\n- src/\n- docs/\n\nMake the parser faster.\n";
+            let request = TaskRequest::parse(list).unwrap();
+            assert_eq!(request.boundaries(), ["src/", "docs/"]);
+            for (text, items) in [
+                ("do\nBoundaries:\n- src/\n\n  docs/\n", vec!["src/", "docs/"]),
+                ("do\nBoundaries:\n- src/\n\n- docs/\n", vec!["src/", "docs/"]),
+                ("do\nBoundaries:\nsrc/\n\ndocs/\n", vec!["src/", "docs/"]),
+            ] {
+                assert_eq!(TaskRequest::parse(text).unwrap().boundaries(), items, "{text}");
+            }
+        }
+
+        #[test]
         fn lines_without_marker_are_not_lost() {
             // TASK-4
             let request = TaskRequest::parse(
@@ -596,7 +620,11 @@ mod tests {
                 let text = format!("task\nConstraints:\n{}", lines.join("\n"));
                 let letters = |text: &str| text.chars().filter(char::is_ascii_lowercase).collect::<String>();
                 let request = TaskRequest::parse(&text).unwrap();
-                prop_assert_eq!(letters(&request.constraints().concat()), letters(&lines.concat()));
+                let (items, all) = (letters(&request.constraints().concat()), letters(&lines.concat()));
+                // What follows the list, behind a blank line, is text of the task.
+                let after_blank = lines.iter().skip_while(|line| !line.trim().is_empty());
+                prop_assert!(all.starts_with(&items), "{items}");
+                prop_assert!(items.len() + letters(&after_blank.map(String::as_str).collect::<String>()).len() >= all.len());
             }
         }
     }

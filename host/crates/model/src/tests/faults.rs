@@ -359,3 +359,30 @@ fn the_key_is_in_no_message_event_or_debug_output() {
         assert!(!format!("{:?}", access(wire, "u")).contains("canary"));
     }
 }
+
+// MODEL-21, security line 157
+#[tokio::test]
+async fn comments_after_the_end_of_a_turn_do_not_hold_it() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    let server = std::thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_request(&mut stream);
+        let turn =
+            "data: {\"choices\":[{\"delta\":{\"content\":\"x\"},\"finish_reason\":\"stop\"}]}\n\n";
+        let head =
+            "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+        stream.write_all(format!("{head}{turn}").as_bytes()).unwrap();
+        // Far more comments than fit into the wait, until the client closes the connection.
+        (0..2_000)
+            .take_while(|_| {
+                std::thread::sleep(Duration::from_millis(10));
+                stream.write_all(b": waiting\n\n").is_ok()
+            })
+            .count()
+    });
+    let deadlines = Deadlines { counts: Duration::from_millis(200), ..Deadlines::default() };
+    let client = client_with(Wire::ChatCompletions, &origin, deadlines, TokenLedger::default());
+    assert_eq!(client.once().await.unwrap().text, "x");
+    assert!(server.join().unwrap() < 2_000);
+}
