@@ -361,7 +361,7 @@ fn the_key_is_in_no_message_event_or_debug_output() {
 }
 
 // MODEL-21, security line 157
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn comments_after_the_end_of_a_turn_do_not_hold_it() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let origin = format!("http://{}", listener.local_addr().unwrap());
