@@ -118,7 +118,8 @@ fn managers(survey: &Survey, draft: &Draft) -> Vec<Conflict> {
         sources.sort();
         let at = sources.first().map_or(String::new(), |at| format!("{}:{}", at.path, at.line));
         let by = draft.offers.iter().find(|offer| offer.kind == Kind::Install);
-        let by = by.map(|offer| offer.source.clone()).unwrap_or_else(|| draft.source.clone());
+        let by =
+            by.map(|offer| offer.command.source.clone()).unwrap_or_else(|| draft.source.clone());
         let message = format!("{} says {}, but {at} uses {other}", by.path, draft.package_manager);
         sources.insert(0, by);
         conflict(Topic::PackageManager, message, sources)

@@ -31,9 +31,7 @@ pub(crate) struct Offer {
     pub(crate) rank: Rank,
     /// Order within a rank, the lowest first.
     pub(crate) weight: u32,
-    pub(crate) command: String,
-    pub(crate) source: Location,
-    pub(crate) remark: Option<String>,
+    pub(crate) command: Command,
 }
 
 #[derive(Debug, Clone)]
@@ -69,8 +67,8 @@ impl Draft {
     }
 
     pub(crate) fn offer(&mut self, kind: Kind, rank: Rank, command: &str, source: Location) {
-        let (command, weight, remark) = (command.to_owned(), 0, None);
-        self.offers.push(Offer { kind, rank, weight, command, source, remark });
+        let command = Command { command: command.to_owned(), source, remark: None };
+        self.offers.push(Offer { kind, rank, weight: 0, command });
     }
 
     /// Offers the command that is custom for the project's manifest.
@@ -92,11 +90,7 @@ impl Draft {
         for kind in Kind::ALL {
             let best = self.offers.iter().filter(|offer| offer.kind == kind);
             let best = best.min_by_key(|offer| (offer.rank, offer.weight));
-            *slot(kind, &mut commands) = best.map(|offer| Command {
-                command: offer.command.clone(),
-                source: offer.source.clone(),
-                remark: offer.remark.clone(),
-            });
+            *slot(kind, &mut commands) = best.map(|offer| offer.command.clone());
         }
         let mut prerequisites = self.prerequisites.clone();
         prerequisites.sort();

@@ -1,7 +1,7 @@
 //! Reads the user's own verification pipeline in `agent.yaml`.
 
 use crate::draft::{Offer, Rank};
-use crate::facts::{Kind, Pipeline, PipelineStep};
+use crate::facts::{Command, Kind, Pipeline, PipelineStep};
 use crate::located::Node;
 use crate::tree::{Tree, location};
 use act_kit::reports::commands::{not_a_test, parse_line};
@@ -66,9 +66,11 @@ impl OwnPipeline {
             kind,
             rank: Rank::OwnPipeline,
             weight: 0,
-            command: step.command.clone(),
-            source: step.source.clone(),
-            remark: None,
+            command: Command {
+                command: step.command.clone(),
+                source: step.source.clone(),
+                remark: None,
+            },
         };
         known.chain(last).map(offer).collect()
     }

@@ -5,7 +5,7 @@ use crate::conflicts;
 use crate::documents;
 use crate::draft::{Draft, Offer, Rank};
 use crate::ecosystem::{node, python};
-use crate::facts::{self, FactsB, Kind, Location, System};
+use crate::facts::{self, Command, FactsB, Kind, Location, System};
 use crate::images::{self, Docker};
 use crate::own_pipeline::{self, OwnPipeline};
 use crate::projects;
@@ -75,7 +75,7 @@ fn bare(tree: &Tree<'_>, survey: &Survey) -> Option<Draft> {
         statement.parsed.kind.is_some() && conflicts::missing(tree, statement).is_none()
     });
     let source = usable.next().map(|statement| statement.location.clone());
-    let own = survey.own_pipeline.offers().into_iter().next().map(|offer| offer.source);
+    let own = survey.own_pipeline.offers().into_iter().next().map(|offer| offer.command.source);
     let source = source.or(own)?;
     let mut draft = Draft::new("", System::Custom, Family::Any, source);
     draft.has_tests = tree.inventory.paths().any(is_test);
@@ -133,8 +133,9 @@ impl Survey {
     /// package has one.
     fn test_members(&mut self, tree: &Tree<'_>) {
         let tested = |draft: &Draft| draft.offers.iter().any(|offer| offer.kind == Kind::Test);
-        let berry =
-            |draft: &Draft| draft.offers.iter().any(|offer| offer.command.ends_with("--immutable"));
+        let berry = |draft: &Draft| {
+            draft.offers.iter().any(|offer| offer.command.command.ends_with("--immutable"))
+        };
         let offers = self.drafts.iter().enumerate().filter_map(|(at, draft)| {
             let source =
                 node::workspace(tree, &draft.root).filter(|_| draft.family == Family::Node)?;
@@ -201,15 +202,17 @@ fn offered(tree: &Tree<'_>, statement: &Statement, draft: &Draft) -> Option<Offe
     // A lock file or manifest is more reliable about installing. Another manager's command is a conflict, not an offer.
     let foreign = conflicts::manager(&parsed.command)
         .is_some_and(|manager| manager != draft.package_manager && draft.package_manager != "pip");
-    let source = statement.location.clone();
+    let command = Command {
+        command: in_environment(draft, parsed),
+        source: statement.location.clone(),
+        remark: None,
+    };
     let aside = statement.rank == Rank::Ci && statement.weight >= ci::ASIDE;
     (!foreign).then(|| Offer {
         kind,
         rank: if aside { Rank::Aside } else { statement.rank },
         weight: statement.weight + special(parsed),
-        command: in_environment(draft, parsed),
-        source,
-        remark: None,
+        command,
     })
 }
 
@@ -252,14 +255,14 @@ fn build_as_tested(draft: &mut Draft) {
     let commands = draft.project().commands;
     let ctest = commands.test.is_some_and(|test| test.command.starts_with("ctest "));
     let customs = |offer: &&Offer| offer.kind == Kind::Build && offer.rank == Rank::Custom;
-    let custom = draft.offers.iter().find(customs).map(|offer| offer.command.clone());
+    let custom = draft.offers.iter().find(customs).map(|offer| offer.command.command.clone());
     let needed = match custom {
         _ if ctest => "cmake",
         Some(custom) if custom.contains("configure") => "configure",
         _ => return,
     };
     draft.offers.retain(|offer| {
-        let own = offer.rank == Rank::OwnPipeline || offer.command.contains(needed);
+        let own = offer.rank == Rank::OwnPipeline || offer.command.command.contains(needed);
         own || offer.kind != Kind::Build && (offer.kind != Kind::Clean || needed != "cmake")
     });
 }

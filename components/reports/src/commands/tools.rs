@@ -74,6 +74,20 @@ pub(super) fn understand(program: &str, rest: &[&str], parsed: &mut ParsedComman
     };
 }
 
+/// Returns the words that are neither options nor the values of those options that take one.
+fn plain_words<'a>(rest: &[&'a str], valued: &[&str]) -> Vec<&'a str> {
+    let mut plain = Vec::new();
+    let mut words = rest.iter();
+    while let Some(word) = words.next() {
+        if valued.contains(word) {
+            words.next();
+        } else if !word.starts_with('-') {
+            plain.push(*word);
+        }
+    }
+    plain
+}
+
 fn family_of(interpreter: &str) -> Family {
     match interpreter {
         "python" | "python3" => Family::Python,
@@ -222,15 +236,7 @@ fn node(manager: &str, rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind
             || ["-r", "--recursive", "--workspaces", "-ws", "workspace", "workspaces"]
                 .contains(word)
     });
-    let mut plain = Vec::new();
-    let mut words = rest.iter();
-    while let Some(word) = words.next() {
-        if ELSEWHERE.contains(word) {
-            words.next();
-        } else if !word.starts_with('-') {
-            plain.push(*word);
-        }
-    }
+    let plain = plain_words(rest, &ELSEWHERE);
     let kind = node_script(manager, &plain, rest, parsed);
     if others {
         parsed.needs = Needs::Nothing;
@@ -304,15 +310,7 @@ fn pytest(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
         "--rootdir",
         "--tb",
     ];
-    let mut places = Vec::new();
-    let mut words = rest.iter();
-    while let Some(word) = words.next() {
-        if VALUED.contains(word) {
-            words.next();
-        } else if !word.starts_with('-') {
-            places.push(*word);
-        }
-    }
+    let places = plain_words(rest, &VALUED);
     parsed.narrow = places.iter().any(|word| word.contains("::") || word.ends_with(".py"));
     let below = |name: &str| !places.is_empty() && places.iter().all(|word| word.contains(name));
     Some(match () {
@@ -388,15 +386,7 @@ fn maven(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
             },
         )
     });
-    let mut goals = Vec::new();
-    let mut words = rest.iter();
-    while let Some(word) = words.next() {
-        if VALUED.contains(word) {
-            words.next();
-        } else if !word.starts_with('-') {
-            goals.push(*word);
-        }
-    }
+    let goals = plain_words(rest, &VALUED);
     let goal = |names: &[&str]| goals.iter().any(|word| names.contains(word));
     match () {
         () if goals.iter().any(|word| word.starts_with("jacoco:")) && !skips => {
@@ -434,17 +424,9 @@ fn gradle(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
         "--init-script",
         "--tests",
     ];
-    let mut tasks = Vec::new();
-    let mut excluded = Vec::new();
-    let mut words = rest.iter();
-    while let Some(word) = words.next() {
-        match *word {
-            "-x" | "--exclude-task" => excluded.extend(words.next()),
-            word if VALUED.contains(&word) => drop(words.next()),
-            word if !word.starts_with('-') => tasks.push(word),
-            _ => {}
-        }
-    }
+    let tasks = plain_words(rest, &VALUED);
+    let excludes = |pair: &&[&str]| ["-x", "--exclude-task"].contains(&pair[0]);
+    let mut excluded = rest.windows(2).filter(excludes).map(|pair| pair[1]);
     let is_test = |task: &str| {
         let task = task.rsplit(':').next().unwrap_or(task);
         let lower = task.to_lowercase();
@@ -455,7 +437,7 @@ fn gradle(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
     parsed.narrow = rest.iter().any(|word| *word == "--tests" || word.starts_with("--tests="))
         || rest.iter().any(|word| ["-p", "--project-dir", "-b"].contains(word))
         || tasks.iter().any(part);
-    let skips = excluded.into_iter().any(is_test);
+    let skips = excluded.any(is_test);
     let kind = |task: &&str| match *task {
         "build" | "assemble" | "classes" => Some(Kind::Build),
         "clean" => Some(Kind::Clean),

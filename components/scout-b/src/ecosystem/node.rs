@@ -1,7 +1,7 @@
 //! package.json with its package manager.
 
 use crate::draft::{Draft, Rank};
-use crate::facts::{Kind, Location, System};
+use crate::facts::{Command, Kind, Location, System};
 use crate::located::{Entry, Node};
 use crate::tree::{Tree, location};
 use crate::version::Claim;
@@ -127,8 +127,8 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
                 None => (whole.clone(), script.line, format!("`{whole}` needs a browser")),
             };
             if let Some(offer) = draft.offers.last_mut() {
-                (offer.command, offer.remark) = (used, Some(remark));
-                offer.source = location(&path, line);
+                let (source, remark) = (location(&path, line), Some(remark));
+                offer.command = Command { command: used, source, remark };
             }
         }
     }
