@@ -61,6 +61,7 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
             "tree_digest_after",
             "pipeline_sha256",
             "workspace",
+            "base",
             "engine",
             "components",
             "audit_head",
@@ -95,7 +96,7 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
         .events_so_far()
         .into_iter()
         .filter_map(|kind| match kind {
-            EventKind::VerifyStarted { run_id, attempt } => {
+            EventKind::VerifyStarted { run_id, attempt, .. } => {
                 Some(format!("start {run_id} {attempt}"))
             }
             EventKind::StepFinished { name, exit_code, .. } => {

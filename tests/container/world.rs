@@ -168,6 +168,7 @@ impl World {
         DockerVerifier {
             variant: None,
             downloads: self.downloads,
+            warm: None,
             engine,
             image,
             artifacts: Arc::new(self.artifacts()),

@@ -149,8 +149,9 @@ impl Status {
             EventKind::StepFinished { name, .. } => {
                 self.phase = format!("Running verification, {name} has ended");
             }
-            EventKind::VerifyFinished { status, .. } => {
-                self.phase = format!("Verified: {}", status.as_str())
+            EventKind::VerifyFinished { status, warm, .. } => {
+                let warm = if *warm { ", warm" } else { "" };
+                self.phase = format!("Verified: {}{warm}", status.as_str());
             }
             _ => return false,
         }

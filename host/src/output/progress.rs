@@ -149,7 +149,9 @@ fn details(kind: &EventKind) -> Vec<Line> {
         }
         EventKind::Edit { path, op, version, .. } => format!("{op} {path}, now version {version}"),
         EventKind::EditRefused { path, op, reason } => format!("{op} {path} refused: {reason}"),
-        EventKind::VerifyStarted { run_id, attempt } => format!("{run_id}, attempt {attempt}"),
+        EventKind::VerifyStarted { run_id, attempt, warm } => {
+            format!("{run_id}, attempt {attempt}{}", if *warm { ", warm" } else { "" })
+        }
         EventKind::StepFinished { name, exit_code, duration_ms, .. } => {
             let end = match exit_code {
                 Some(code) => format!("exit {code}"),
@@ -157,11 +159,14 @@ fn details(kind: &EventKind) -> Vec<Line> {
             };
             format!("step {name}: {end} after {}", seconds(*duration_ms))
         }
-        EventKind::VerifyFinished { run_id, status, error_type, reason, duration_ms, .. } => {
+        EventKind::VerifyFinished {
+            run_id, status, error_type, reason, duration_ms, warm, ..
+        } => {
+            let warm = if *warm { ", warm" } else { "" };
             let reason = reason.map(FailReason::as_str);
             let why = error_type.map(ErrorType::as_str).or(reason);
             let why = why.map(|why| format!(" ({why})")).unwrap_or_default();
-            format!("{run_id}: {}{why} after {}", status.as_str(), seconds(*duration_ms))
+            format!("{run_id}: {}{why}{warm} after {}", status.as_str(), seconds(*duration_ms))
         }
         EventKind::Replan { number, strategy, requery, .. } => {
             let again = if requery.is_empty() {

@@ -432,9 +432,12 @@ pub enum EventKind {
         op: String,
         reason: String,
     },
+    /// `warm`: the run begins with what `prepare` made of the last commit. An attempt with a green warm run has a cold run as
+    /// well, with the same number, which decides.
     VerifyStarted {
         run_id: String,
         attempt: u32,
+        warm: bool,
     },
     #[serde(skip)]
     StepOutput(StepOutput),
@@ -458,6 +461,8 @@ pub enum EventKind {
         /// Hash of the record in the audit log that ends the run; null when the record could not be written.
         audit_head: Option<String>,
         duration_ms: u64,
+        /// As in `verify_started`.
+        warm: bool,
     },
     /// Result of the pipeline before the first edit; this run does not count as an attempt.
     Baseline {

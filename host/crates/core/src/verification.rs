@@ -99,6 +99,11 @@ impl Verification {
         }
     }
 
+    /// Returns whether the run began with a warm base.
+    pub fn is_warm(&self) -> bool {
+        self.manifest.as_ref().is_some_and(|manifest| manifest.base.is_some())
+    }
+
     /// Digest of the tree that was verified.
     pub fn tree_digest(&self) -> Option<&str> {
         self.manifest.as_ref()?.tree_digest.as_deref()
@@ -315,6 +320,9 @@ pub struct Manifest {
     pub tree_digest_after: Option<String>,
     pub pipeline_sha256: String,
     pub workspace: String,
+    /// The key of the warm base that the run began with; null for a cold run.
+    #[serde(default)]
+    pub base: Option<String>,
     pub engine: EngineIdentity,
     pub components: Vec<ComponentDigest>,
     pub audit_head: Option<String>,
@@ -372,6 +380,7 @@ pub struct ComponentDigest {
 pub enum WarningCode {
     ArtifactsChanged,
     ArtifactsIncomplete,
+    BaseDisproved,
     CleanupFailed,
     ContainerLeft,
     FewerTestsRan,
@@ -400,6 +409,7 @@ impl WarningCode {
         match self {
             Self::ArtifactsChanged => "artifacts_changed",
             Self::ArtifactsIncomplete => "artifacts_incomplete",
+            Self::BaseDisproved => "base_disproved",
             Self::CleanupFailed => "cleanup_failed",
             Self::ContainerLeft => "container_left",
             Self::FewerTestsRan => "fewer_tests_ran",
@@ -430,6 +440,7 @@ impl WarningCode {
             | Self::SourceWrites => true,
             Self::ArtifactsChanged
             | Self::ArtifactsIncomplete
+            | Self::BaseDisproved
             | Self::CleanupFailed
             | Self::ContainerLeft
             | Self::FewerTestsRan

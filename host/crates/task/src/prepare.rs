@@ -18,7 +18,7 @@ use crate::trees::{TaskTrees, Trees};
 use crate::{proposal, queue};
 use act_agent::context::NotesWriter;
 use act_agent::editor::{Aim, Editor, Gate, TaskInput, TaskRequest, Workplace};
-use act_agent::gate_inputs::{MAX_SCRIPT, has_tests};
+use act_agent::gate_inputs::{FileChange, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests};
 use act_agent::scout::{Grounded, Scout};
 use act_audit::{Audit, AuditError, CheckpointStore};
 use act_component::builtin::Builtin;
@@ -38,8 +38,8 @@ use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
 use act_reports::failures::{Log, LogReader};
 use act_verifier::{
-    DockerVerifier, Downloads, Engine, EngineUnavailable, ResolvedImage, VerificationConfig,
-    relative_to_repo,
+    DockerVerifier, Downloads, Engine, EngineUnavailable, GateChange, ResolvedImage,
+    VerificationConfig, WarmRuns, relative_to_repo,
 };
 use act_workspace::{
     GlobError, NotesDir, OpenRoot, Overlay, PathGlobs, Profile, RepoView, RepoWriter, Slice,
@@ -699,6 +699,43 @@ pub(super) struct AssembledEditor {
     pub(super) writer: Arc<RepoWriter>,
     /// The changes of a dry run, which are only in memory.
     pub(super) overlay: Option<Overlay>,
+    /// The warm runs of the task, with the verifier that makes their base.
+    pub(super) warm: Option<(DockerVerifier, Arc<WarmRuns>)>,
+}
+
+/// Returns the judge of the changes that make an attempt cold, because the build or the verification depends on them.
+fn gate_change(config: &Config, writer: &Arc<RepoWriter>) -> Box<GateChange> {
+    let (writer, package) = (Arc::clone(writer), config.monorepo_package.clone());
+    let commands: Vec<String> =
+        config.pipeline.all_steps().map(|step| step.command.clone()).collect();
+    Box::new(move |files| {
+        let changes: Vec<_> = files
+            .iter()
+            .map(|file| FileChange {
+                path: &file.path,
+                sha256_before: file.sha256_before.as_deref(),
+                sha256_now: Some(&file.sha256_now),
+                text_before: file.text_before.as_deref(),
+                text_now: file.text_now.as_deref(),
+            })
+            .collect();
+        let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
+        let look = |path: &str| read_script(&writer, path);
+        let steps = Steps { commands: &commands, package: package.as_deref(), look: &look };
+        let changed = gate_inputs_changed(&changes, &steps).into_iter().next()?;
+        Some(format!(
+            "{} has changed ({}), and the build or the verification depends on it",
+            changed.path, changed.why
+        ))
+    })
+}
+
+/// Reads a script of the repository as the task sees it.
+fn read_script(writer: &RepoWriter, path: &str) -> Option<(String, String)> {
+    let want = Slice { path: path.to_owned(), length: Some(MAX_SCRIPT), ..Slice::default() };
+    let chunk = read(writer.view(), &want, None).ok()?;
+    let text = String::from_utf8_lossy(&chunk.bytes).into_owned();
+    (!is_binary(&chunk.bytes)).then_some((chunk.path, text))
 }
 
 /// Builds the Editor. Compiling components may take seconds, so this does not run on a thread of the runtime.
@@ -784,8 +821,10 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
 
     let include =
         PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
+    let warm = WarmRuns::of(config.pipeline.warm(), gate_change(config, &writer));
     let verifier = pipeline.map(|(engine, image)| DockerVerifier {
         downloads: Downloads::Shared,
+        warm: warm.clone(),
         engine,
         image,
         artifacts: Arc::clone(&ready.artifacts),
@@ -801,6 +840,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         let trees = TaskTrees { verifier, originals, dir };
         Arc::new(Trees(Arc::new(trees))) as Arc<dyn VariantVerifier>
     });
+    let warm = verifier.clone().zip(warm);
     let verifier: Arc<dyn Verifier> = match verifier {
         None => Arc::new(NoVerifier),
         Some(verifier) => Arc::new(verifier),
@@ -840,7 +880,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         events: events.clone(),
         cancel: cancel.clone(),
     };
-    Ok(AssembledEditor { editor, writer, overlay })
+    Ok(AssembledEditor { editor, writer, overlay, warm })
 }
 
 /// The access of an Editor to the repository and the artifacts of its task.
@@ -869,10 +909,7 @@ impl Workplace for TaskWorkplace {
     }
 
     fn read_script(&self, path: &str) -> Option<(String, String)> {
-        let want = Slice { path: path.to_owned(), length: Some(MAX_SCRIPT), ..Slice::default() };
-        let chunk = read(self.writer.view(), &want, None).ok()?;
-        let text = String::from_utf8_lossy(&chunk.bytes).into_owned();
-        (!is_binary(&chunk.bytes)).then_some((chunk.path, text))
+        read_script(&self.writer, path)
     }
 
     fn log(&self, run_id: &str, step: Option<&str>, from: usize) -> io::Result<Log> {

@@ -462,7 +462,7 @@ impl RunningTask<'_> {
             Err(stopped) => Err(failed("the editor cannot be assembled")(stopped)),
         });
         // The parts were opened by the path of the repository; this is still the locked directory.
-        let AssembledEditor { mut editor, writer, overlay } =
+        let AssembledEditor { mut editor, writer, overlay, warm } =
             match (lock.root().check_not_moved(), assembled) {
                 (Ok(()), Ok(assemble)) => assemble,
                 (Err(moved), _) => {
@@ -472,6 +472,8 @@ impl RunningTask<'_> {
                     return Ok(TaskResult::infra(reason::UNKNOWN, error.to_string()));
                 }
             };
+        // The base is made while the Scouts look and the model reads.
+        let base = warm.map(|(verifier, warm)| warm.begin(&verifier, cancel));
         if let Some((record, proposal)) = &self.proposal {
             if let Err(result) = editor.begin_with(proposal.draft.clone()).await {
                 return Ok(*result);
@@ -491,6 +493,9 @@ impl RunningTask<'_> {
             }
         }
         let mut finished = editor.work().await;
+        if let Some(base) = base {
+            base.stop().await;
+        }
         if let (Some(overlay), Some(draft)) = (overlay, finished.draft.take()) {
             propose(owned_task, lock.root().path(), &overlay, draft, events);
         }

@@ -143,6 +143,8 @@ async fn run_and_report(
         config: Arc::new(VerificationConfig::of(&config)),
         variant: None,
         downloads,
+        // What a person or a claim is told is always the result of a run that began with nothing.
+        warm: None,
         task_id: None,
         components: vec![],
         audit: audit.clone(),

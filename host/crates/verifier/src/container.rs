@@ -63,13 +63,14 @@ impl Container {
                 ),
             ));
         }
-        let (volume, files) = (request.volume.take(), std::mem::take(&mut request.files));
-        let volumes = volume.iter().map(|_| name.clone()).collect();
-        let guard = Guard::arm(engine, &name, volumes);
+        let volumes = std::mem::take(&mut request.volumes);
+        let files = std::mem::take(&mut request.files);
+        let names = volumes.iter().filter_map(|volume| volume.name.clone()).collect();
+        let guard = Guard::arm(engine, &name, names);
         let body = request.body();
         audit.append(requested(&name, &body)).map_err(unrecorded)?;
         let create = async {
-            if let Some(volume) = volume {
+            for volume in volumes {
                 engine.create_volume(volume).await?;
             }
             engine.create(&name, body).await

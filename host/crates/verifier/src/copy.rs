@@ -6,10 +6,11 @@
 use act_fs::{Entry, READ, Walk};
 use act_records::artifacts::Descent;
 use act_workspace::{
-    CopyEntry, CopyError, CopySet, GitPlace, Kind, READ_AT_ONCE, Tree, TreeBuilder,
+    Committed, CopyEntry, CopyError, CopySet, GitPlace, Kind, READ_AT_ONCE, Tree, TreeBuilder,
 };
 use rustix::fs::{FileType, Mode, fchmod, fstat, openat, symlinkat};
 use rustix::io::Errno;
+use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek, Write};
@@ -135,6 +136,82 @@ pub fn write_tree(
     Ok(())
 }
 
+/// Writes the files of a commit into a directory and returns their tree.
+///
+/// # Errors
+/// A file cannot be read or written; `Interrupted` when cancelled.
+pub(crate) fn write_commit(
+    commit: &Committed,
+    into: &mut Directory,
+    cancel: &CancellationToken,
+) -> io::Result<Tree> {
+    let mut tree = TreeBuilder::default();
+    let mut buffer = vec![0; READ_AT_ONCE];
+    let read = commit.read(|file, content| {
+        if cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let (kind, mode) = match file.mode {
+            "120000" => (Kind::Link, 0o777),
+            "100755" => (Kind::File, 0o755),
+            _ => (Kind::File, 0o644),
+        };
+        let entry = CopyEntry { path: file.path.clone(), kind, mode, size: content.len() as u64 };
+        if kind == Kind::Link {
+            let target = OsStr::from_bytes(content);
+            tree.link(&entry, target);
+            return into.link(&entry.path, target);
+        }
+        let mut open = into.begin(&entry)?;
+        tree.file(&entry, &mut &*content, &mut buffer, &mut |bytes| {
+            open.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+        })
+    });
+    read.map_err(io::Error::other)??;
+    Ok(tree.finish())
+}
+
+/// Writes the files of a tree at these positions into the upper layer of an overlay, with the time of now.
+///
+/// # Errors
+/// A file cannot be read or written, or is no longer the one of the tree; `Interrupted` when cancelled.
+pub(crate) fn lay(
+    set: &CopySet,
+    tree: &Tree,
+    positions: &[usize],
+    into: &mut Directory,
+    cancel: &CancellationToken,
+) -> io::Result<()> {
+    let entries: HashMap<&Path, &CopyEntry> =
+        set.entries.iter().map(|entry| (entry.path.as_path(), entry)).collect();
+    let mut laid = TreeBuilder::default();
+    let mut buffer = vec![0; READ_AT_ONCE];
+    let mut expected = vec![];
+    for position in positions {
+        if cancel.is_cancelled() {
+            return Err(io::ErrorKind::Interrupted.into());
+        }
+        let Some(file) = tree.files.get(*position) else { continue };
+        let Some(entry) = entries.get(file.path.as_path()) else { continue };
+        expected.push(file);
+        if entry.kind == Kind::Link {
+            let target = set.link_target(entry).map_err(io::Error::other)?;
+            laid.link(entry, &target);
+            into.link(&entry.path, &target)?;
+            continue;
+        }
+        let mut from = set.open(entry).map_err(io::Error::other)?;
+        let mut open = into.begin(entry)?;
+        laid.file(entry, &mut from, &mut buffer, &mut |bytes| {
+            open.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
+        })?;
+    }
+    match laid.finish().files.iter().eq(expected) {
+        true => Ok(()),
+        false => Err(io::Error::other("a file changed while it was read")),
+    }
+}
+
 /// Reads as many bytes as a file had when it was opened, and zeros where the file has become shorter. The digest after
 /// the run shows that it changed.
 struct FixedLengthReader {
@@ -177,6 +254,12 @@ pub(crate) struct Directory {
 impl Directory {
     pub(crate) fn new(root: OwnedFd) -> Self {
         Self { at: Descent::new(root), open: None }
+    }
+
+    /// Creates the file of an entry. Returns `None` when the name is taken.
+    fn begin(&mut self, entry: &CopyEntry) -> io::Result<Option<File>> {
+        let mode = if entry.is_executable() { 0o755 } else { 0o644 };
+        self.create(&entry.path, Mode::from_raw_mode(mode))
     }
 
     fn enter_parent<'a>(&mut self, path: &'a Path) -> io::Result<&'a OsStr> {
@@ -222,8 +305,7 @@ impl Destination for Directory {
     }
 
     fn begin_file(&mut self, entry: &CopyEntry, _: &Metadata) -> io::Result<()> {
-        let mode = if entry.is_executable() { 0o755 } else { 0o644 };
-        self.open = self.create(&entry.path, Mode::from_raw_mode(mode))?;
+        self.open = self.begin(entry)?;
         Ok(())
     }
 

@@ -12,9 +12,11 @@ use crate::pipeline::{VerificationConfig, after_run, cut_off_warning, oom_warnin
 use crate::remote_engine::{self, VolumeStore};
 use crate::request::{ContainerRequest, StepUser, bind, step_environment};
 use crate::steps::{ContainerSteps, RunLog};
-use crate::workspace::{View, Workspace};
+use crate::warm::{WarmEnd, WarmRuns};
+use crate::workspace::{Beginning, CacheLayer, Differences, Overlays, View, Workspace};
 use act_audit::{Audit, AuditError, Decision, Entry, Event};
-use act_config::{User, Workspace as ConfiguredWorkspace};
+use act_config::{Step, User, Workspace as ConfiguredWorkspace};
+use act_core::RunId;
 use act_core::event::{EventKind, Events};
 use act_core::process::Process;
 use act_core::verification::{
@@ -22,7 +24,7 @@ use act_core::verification::{
     Verification, Verifier, Warning, WarningCode, marks,
 };
 use act_records::artifacts::{
-    ARTIFACTS, ArtifactDir, Cache, RunDir, STEP_PARTS, Swept, manifest_digest, steps_digest,
+    ARTIFACTS, ArtifactDir, Base, RunDir, STEP_PARTS, Swept, manifest_digest, steps_digest,
 };
 use act_workspace::{CopyError, OpenRoot, PathGlobs, RootMoved, head_commit, tree_digest};
 use bollard::exec::StartExecResults;
@@ -76,6 +78,8 @@ pub struct DockerVerifier {
     /// `None` for the working tree. `repo` is a directory that the host wrote otherwise, and the view is always a copy.
     pub variant: Option<Variant>,
     pub downloads: Downloads,
+    /// The warm runs of the task; `None` where every run is cold.
+    pub warm: Option<Arc<WarmRuns>>,
     pub task_id: Option<String>,
     /// The components that take part in the task.
     pub components: Vec<ComponentDigest>,
@@ -91,42 +95,74 @@ impl Verifier for DockerVerifier {
         cancel: &'a CancellationToken,
     ) -> BoxFuture<'a, Option<Verification>> {
         Box::pin(async move {
-            let (began, start) = (Instant::now(), act_core::clock::now());
             if let Err(error) = cancel.run_until_cancelled(self.engine.ping()).await? {
                 return Some(Verification::not_started(error.into()));
             }
-            let artifacts = self.artifacts.clone();
-            let dir = match blocking(move || artifacts.create_run(start)).await {
-                Ok(dir) => Arc::new(dir),
-                Err(error) => {
-                    let error = InfraError::from_io("create the run's directory", &error);
-                    return Some(Verification::not_started(error));
-                }
+            let green = match &self.warm {
+                None => None,
+                Some(warm) => match warm.attempt(self, attempt, cancel).await? {
+                    WarmEnd::Counts(verification) => return Some(*verification),
+                    WarmEnd::Green(run_id) => Some(run_id),
+                    WarmEnd::Cold => None,
+                },
             };
-            let run_id = dir.id().to_string();
-            self.events.emit(EventKind::VerifyStarted { run_id: run_id.clone(), attempt });
-
-            let verification = Run::new(self, cancel, dir, start).verify(attempt).await?;
-
-            let verdict = &verification.verdict;
-            let manifest = verification.manifest.as_ref();
-            self.events.emit(EventKind::VerifyFinished {
-                run_id,
-                status: verdict.status(),
-                error_type: verdict.infra().map(|error| error.error_type),
-                reason: verdict.fail_reason(),
-                audit_head: manifest.and_then(|manifest| manifest.audit_head.clone()),
-                duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
-            });
+            let verification = self.run_once(attempt, None, green.clone(), cancel).await?;
+            if let (Some(warm), Some(green)) = (&self.warm, &green)
+                && verification.failed()
+            {
+                warm.disproved(self, green, &verification).await;
+            }
             Some(verification)
         })
     }
 }
 
+/// What a warm run begins with.
+pub(crate) type WarmBeginning = (Arc<Base>, Box<Differences>);
+
 impl DockerVerifier {
     /// Returns the repository whose git directory and downloads the steps get.
     pub(crate) fn home(&self) -> &Path {
         self.variant.as_ref().map_or(self.repo.path(), |variant| variant.of.path())
+    }
+
+    /// Runs the pipeline once: warm with a beginning, and otherwise cold. `green` is the warm run that was green before a cold
+    /// one of the same attempt. Returns `None` when cancelled.
+    pub(crate) async fn run_once(
+        &self,
+        attempt: u32,
+        beginning: Option<WarmBeginning>,
+        green: Option<RunId>,
+        cancel: &CancellationToken,
+    ) -> Option<Verification> {
+        let (began, start) = (Instant::now(), act_core::clock::now());
+        let artifacts = self.artifacts.clone();
+        let dir = match blocking(move || artifacts.create_run(start)).await {
+            Ok(dir) => Arc::new(dir),
+            Err(error) => {
+                let error = InfraError::from_io("create the run's directory", &error);
+                return Some(Verification::not_started(error));
+            }
+        };
+        let run_id = dir.id().to_string();
+        let warm = beginning.is_some();
+        self.events.emit(EventKind::VerifyStarted { run_id: run_id.clone(), attempt, warm });
+
+        let run = Run::new(self, cancel, dir, start, beginning, green);
+        let verification = run.verify(attempt).await?;
+
+        let verdict = &verification.verdict;
+        let manifest = verification.manifest.as_ref();
+        self.events.emit(EventKind::VerifyFinished {
+            run_id,
+            status: verdict.status(),
+            error_type: verdict.infra().map(|error| error.error_type),
+            reason: verdict.fail_reason(),
+            audit_head: manifest.and_then(|manifest| manifest.audit_head.clone()),
+            duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            warm,
+        });
+        Some(verification)
     }
 
     /// Returns the user that the steps run as.
@@ -145,6 +181,92 @@ impl DockerVerifier {
         owner_labels(Process::this(), run.id().as_str(), deadline)
     }
 
+    /// Returns whether steps run as root of the machine although the caller is another user.
+    pub(crate) fn is_root_elsewhere(&self) -> bool {
+        self.config.pipeline.user == User::Root
+    }
+
+    /// Returns the image's `/etc/passwd` with a line for the user of the steps, or `None` when it needs none.
+    pub(crate) async fn passwd(&self, run: &RunDir) -> Result<Option<Vec<u8>>, InfraError> {
+        let Self { engine, image, artifacts, .. } = self;
+        let name = format!("{}-image", container_name(run));
+        let passwd = passwd_of(engine, image, artifacts, &name, self.labels(run)).await?;
+        let StepUser::Ids { uid, gid } = self.user() else { return Ok(None) };
+        Ok(passwd.and_then(|text| with_user(text, uid, gid)))
+    }
+
+    /// Returns the request for the container of a run of these steps.
+    pub(crate) fn request(
+        &self,
+        run: &RunDir,
+        workspace: &mut Workspace,
+        image_id: &str,
+        steps: &[Step],
+    ) -> ContainerRequest {
+        let Self { image, config, .. } = self;
+        let pipeline = &config.pipeline;
+        let readonly = workspace.view == View::Readonly;
+        let ca_bundle = pipeline.ca_bundle.is_some();
+        ContainerRequest {
+            image_id: image_id.to_owned(),
+            mounts: std::mem::take(&mut workspace.mounts),
+            volumes: std::mem::take(&mut workspace.overlays),
+            files: std::mem::take(&mut workspace.files),
+            environment: step_environment(image.path.as_deref(), readonly, ca_bundle),
+            user: self.user(),
+            limits: pipeline.limits,
+            network: steps.iter().any(|step| step.network),
+            lifetime_seconds: self.lifetime(),
+            labels: self.labels(run),
+        }
+    }
+
+    /// Makes the caller the owner of everything that root wrote into the directory of the run and the cache. A
+    /// container does so, because a caller who is not root may not.
+    pub(crate) async fn reclaim(
+        &self,
+        dir: &RunDir,
+        cache: Option<&CacheLayer>,
+    ) -> Result<(), InfraError> {
+        let Self { engine, image, audit, .. } = self;
+        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
+        if uid == 0 || engine.is_rootless() {
+            return Ok(());
+        }
+        let parts = STEP_PARTS.into_iter().chain(["overlay", "view"]);
+        let directories = parts.map(|part| dir.path().join(part));
+        let own = cache.and_then(CacheLayer::own_directory).map(Path::to_owned);
+        let directories = directories.chain(own);
+        let mut mounts = vec![];
+        for (number, directory) in directories.filter(|path| path.is_dir()).enumerate() {
+            mounts.push(bind(&directory, &format!("/reclaim/{number}"), false)?);
+        }
+        let deadline = act_core::clock::now().timestamp() + RECLAIM_LIFETIME as i64;
+        let labels = owner_labels(Process::this(), dir.id().as_str(), deadline);
+        let request = ContainerRequest::helper(image, mounts, RECLAIM_LIFETIME, labels);
+        let name = format!("{}-reclaim", container_name(dir));
+        let never = CancellationToken::new();
+        let started = Container::start(engine, name, request, image, audit, &never).await?;
+        let Some(container) = started else { return Ok(()) };
+        let script = format!("chown -hR {uid}:{gid} /reclaim; chmod -R u+rwX /reclaim");
+        let chown = async {
+            let config = ExecConfig {
+                attach_stdout: Some(true),
+                cmd: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), script]),
+                ..ExecConfig::default()
+            };
+            let exec = engine.create_exec(&container.name, config).await?;
+            if let StartExecResults::Attached { mut output, .. } = engine.start_exec(&exec).await? {
+                // The output ends with the script. The cleanup that follows shows whether it succeeded.
+                while let Some(Ok(_)) = output.next().await {}
+            }
+            Ok(())
+        };
+        let done = tokio::time::timeout(RECLAIM_LIMIT, chown).await;
+        container.remove().await?;
+        done.unwrap_or(Ok(()))
+    }
+
     /// Returns the seconds after which the container of a run ends by itself.
     fn lifetime(&self) -> u64 {
         let steps = u64::try_from(self.config.pipeline.all_steps().count()).unwrap_or(u64::MAX);
@@ -154,9 +276,15 @@ impl DockerVerifier {
     }
 }
 
-/// Returns the name of the container of a run, and of its overlay.
+/// Returns the name of the container of a run. Those of its volumes begin with it.
 pub(crate) fn container_name(run: &RunDir) -> String {
     format!("act-{}", run.id())
+}
+
+/// Returns the steps of a run: a warm one begins with what `prepare` left.
+fn run_of(config: &VerificationConfig, warm: bool) -> impl Iterator<Item = &Step> {
+    let prepare = if warm { &[][..] } else { &config.pipeline.prepare };
+    prepare.iter().chain(&config.pipeline.steps)
 }
 
 /// One run: what it works with, and what it has found out so far.
@@ -170,8 +298,12 @@ struct Run<'a> {
     tail: Option<String>,
     /// `None` until a view is prepared.
     view: Option<View>,
-    /// The download cache on this machine, locked until it is tidied.
-    cache: Option<Cache>,
+    /// The download cache on this machine, until the downloads of the run are taken over or dropped.
+    cache: Option<CacheLayer>,
+    /// The base of a warm run, and what differs from its commit until the run is prepared.
+    base: Option<(Arc<Base>, Option<Box<Differences>>)>,
+    /// The warm run that was green before this cold one.
+    green: Option<RunId>,
     /// The engine does not mount directories of this machine.
     remote: bool,
     /// The container could not be removed, so its processes may still write into the directory of the run.
@@ -184,7 +316,10 @@ impl<'a> Run<'a> {
         cancel: &'a CancellationToken,
         dir: Arc<RunDir>,
         start: chrono::DateTime<chrono::Utc>,
+        beginning: Option<WarmBeginning>,
+        green: Option<RunId>,
     ) -> Self {
+        let base = beginning.map(|(base, differences)| (base, Some(differences)));
         let DockerVerifier { image, config, .. } = verifier;
         let wanted = match config.pipeline.workspace {
             ConfiguredWorkspace::Auto => "auto",
@@ -213,6 +348,7 @@ impl<'a> Run<'a> {
             tree_digest_after: None,
             pipeline_sha256: config.sha256.clone(),
             workspace: wanted.to_owned(),
+            base: base.as_ref().map(|(base, _)| base.record.key.clone()),
             engine: verifier.engine.identity().clone(),
             components: verifier.components.clone(),
             audit_head: None,
@@ -227,6 +363,8 @@ impl<'a> Run<'a> {
             tail: None,
             view: None,
             cache: None,
+            base,
+            green,
             remote: false,
             container_left: false,
         }
@@ -252,7 +390,9 @@ impl<'a> Run<'a> {
                 return None;
             }
         };
-        self.clean().await;
+        // Only what a cold green run downloaded is there for the runs that follow.
+        let accepted = self.base.is_none() && self.verifier.variant.is_none();
+        self.clean(accepted && verdict == Verdict::Pass).await;
         Some(self.finish(verdict).await)
     }
 
@@ -294,8 +434,9 @@ impl<'a> Run<'a> {
             cancel: self.cancel,
             disconnected: None,
         };
+        let warm = self.base.is_some();
         let commands = &mut self.manifest.commands_executed;
-        let verdict = run_steps(&config.pipeline, &mut steps, commands).await;
+        let verdict = run_steps(run_of(config, warm), &mut steps, commands).await;
         let no_kill = self.manifest.commands_executed.iter().all(|command| !command.oom);
         if verdict == Some(Verdict::Pass) && no_kill && !container.oom.is_counted() {
             // An event may arrive late or never. The engine sets its flag when the container stops.
@@ -339,13 +480,13 @@ impl<'a> Run<'a> {
         let DockerVerifier { engine, image, audit, config, .. } = self.verifier;
         // The probe is not cancelled: the removal of a container that the engine is still creating would miss it.
         self.remote = !engine.shares_files(&self.dir, image).await?;
-        let passwd = self.passwd().await?;
+        let passwd = self.verifier.passwd(&self.dir).await?;
         if self.cancel.is_cancelled() {
             return Ok(None);
         }
-        let mut with_overlay = true;
+        let mut with = Overlays { view: true, cache: engine.may_mount_overlays() };
         loop {
-            let Some(mut workspace) = self.prepare(include, with_overlay).await? else {
+            let Some(mut workspace) = self.prepare(include, with).await? else {
                 return Ok(None);
             };
             self.manifest.tree_digest = Some(workspace.digest.clone());
@@ -355,11 +496,21 @@ impl<'a> Run<'a> {
             if let Some(passwd) = passwd.clone() {
                 workspace.add_file(&self.dir, PASSWD, passwd)?;
             }
-            let request = self.request(&mut workspace);
+            let base =
+                self.base.as_ref().and_then(|(base, _)| base.record.container_image.as_ref());
+            let steps: Vec<Step> = run_of(config, self.base.is_some()).cloned().collect();
+            let image_id = base.unwrap_or(&image.id);
+            let request = self.verifier.request(&self.dir, &mut workspace, image_id, &steps);
+            let layered = !request.volumes.is_empty();
             let name = container_name(&self.dir);
             let started = Container::start(engine, name, request, image, audit, self.cancel).await;
             let error = match started {
-                Ok(Some(container)) => return Ok(Some((workspace, container))),
+                Ok(Some(container)) => {
+                    if layered {
+                        engine.mounted_overlays(true);
+                    }
+                    return Ok(Some((workspace, container)));
+                }
                 Ok(None) => {
                     if let Some(volumes) = workspace.volumes {
                         volumes.remove().await?;
@@ -368,7 +519,7 @@ impl<'a> Run<'a> {
                 }
                 Err(error) => error,
             };
-            if error.error_type != ErrorType::ContainerCreation {
+            if error.error_type != ErrorType::ContainerCreation || self.base.is_some() {
                 return Err(error);
             }
             if !self.remote && engine.turned_out_remote(&self.dir, image).await? {
@@ -377,10 +528,15 @@ impl<'a> Run<'a> {
             } else if workspace.view == View::Overlay
                 && config.pipeline.workspace == ConfiguredWorkspace::Auto
             {
-                with_overlay = false;
+                with = Overlays { view: false, cache: false };
                 self.warnings.clear();
                 let message = format!("the tree was copied instead: {}", error.message);
                 self.warn(WarningCode::OverlayUnavailable, message);
+            } else if layered && with.cache && !self.remote && !engine.has_mounted_overlays() {
+                // The run works without a layer above the cache: it gets a copy.
+                with.cache = false;
+                engine.mounted_overlays(false);
+                self.warnings.clear();
             } else {
                 return Err(error);
             }
@@ -394,17 +550,24 @@ impl<'a> Run<'a> {
 
     /// Prepares the view and its mounts; returns `None` when cancelled.
     async fn prepare(
-        &self,
+        &mut self,
         include: &Arc<PathGlobs>,
-        with_overlay: bool,
+        with: Overlays,
     ) -> Result<Option<Workspace>, InfraError> {
         if self.remote {
             return remote_engine::prepare(self.verifier, &self.dir, include, self.cancel).await;
         }
         let (verifier, dir) = (self.verifier.clone(), self.dir.clone());
         let (include, cancel) = (include.clone(), self.cancel.clone());
+        let beginning = match &mut self.base {
+            None => Beginning::Nothing,
+            Some((base, differences)) => match differences.take() {
+                Some(differences) => Beginning::Base(Arc::clone(base), differences),
+                None => return Err(InfraError::new(ErrorType::Unknown, "a warm run began twice")),
+            },
+        };
         let work = blocking(move || {
-            Ok(Workspace::local(&verifier, &dir, &include, with_overlay, &cancel))
+            Ok(Workspace::local(&verifier, &dir, &include, beginning, with, &cancel))
         });
         tokio::pin!(work);
         let Some(done) = self.cancel.run_until_cancelled(&mut work).await else {
@@ -412,36 +575,6 @@ impl<'a> Run<'a> {
             return Ok(None);
         };
         done.map_err(|error| InfraError::from_io("prepare the run", &error))?.map(Some)
-    }
-
-    /// Returns the image's `/etc/passwd` with a line for the user of the steps, or `None` when it needs none.
-    async fn passwd(&self) -> Result<Option<Vec<u8>>, InfraError> {
-        let DockerVerifier { engine, image, artifacts, .. } = self.verifier;
-        let name = format!("{}-image", container_name(&self.dir));
-        let labels = self.verifier.labels(&self.dir);
-        let passwd = passwd_of(engine, image, artifacts, &name, labels).await?;
-        let StepUser::Ids { uid, gid } = self.verifier.user() else { return Ok(None) };
-        Ok(passwd.and_then(|text| with_user(text, uid, gid)))
-    }
-
-    /// Returns the request for the container of the steps.
-    fn request(&self, workspace: &mut Workspace) -> ContainerRequest {
-        let DockerVerifier { image, config, .. } = self.verifier;
-        let pipeline = &config.pipeline;
-        let readonly = workspace.view == View::Readonly;
-        let ca_bundle = pipeline.ca_bundle.is_some();
-        ContainerRequest {
-            image_id: image.id.clone(),
-            mounts: std::mem::take(&mut workspace.mounts),
-            volume: workspace.overlay.take(),
-            files: std::mem::take(&mut workspace.files),
-            environment: step_environment(image.path.as_deref(), readonly, ca_bundle),
-            user: self.verifier.user(),
-            limits: pipeline.limits,
-            network: pipeline.all_steps().any(|step| step.network),
-            lifetime_seconds: self.verifier.lifetime(),
-            labels: self.verifier.labels(&self.dir),
-        }
     }
 
     /// Returns the verdict after the tree was read again.
@@ -504,7 +637,7 @@ impl<'a> Run<'a> {
 
     /// Cleans the directory of the run and the cache. Nothing is cleaned while a container may still write there;
     /// retention removes the directory later.
-    async fn clean(&mut self) {
+    async fn clean(&mut self, accepted: bool) {
         if self.container_left {
             return;
         }
@@ -517,8 +650,8 @@ impl<'a> Run<'a> {
         let (dir, cache) = (self.dir.clone(), self.cache.take());
         let cleaned = blocking(move || {
             let mut swept = Swept::default();
-            if let Some(cache) = cache {
-                swept += cache.tidy()?;
+            if let Some(cache) = cache.filter(|_| accepted) {
+                swept += cache.accept()?;
             }
             dir.remove_scratch()?;
             swept += dir.sweep()?;
@@ -540,50 +673,24 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Makes the caller the owner of everything that root wrote into the directory of the run and the cache. A
-    /// container does so, because a caller who is not root may not.
+    /// Makes the caller the owner of what root wrote into the directory of the run.
     async fn reclaim(&self) -> Result<(), InfraError> {
-        let DockerVerifier { engine, image, audit, config, .. } = self.verifier;
-        let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
-        let by_root = config.pipeline.user == User::Root || self.view == Some(View::Overlay);
-        if uid == 0 || !by_root || engine.is_rootless() || self.remote {
+        let by_kernel = self.base.is_some() || self.view == Some(View::Overlay);
+        if self.remote || !(self.verifier.is_root_elsewhere() || by_kernel) {
             return Ok(());
         }
-        let parts = STEP_PARTS.into_iter().chain(["overlay", "view"]);
-        let directories = parts.map(|part| self.dir.path().join(part));
-        let directories = directories.chain(self.cache.iter().map(|cache| cache.path().to_owned()));
-        let mut mounts = vec![];
-        for (number, directory) in directories.filter(|path| path.is_dir()).enumerate() {
-            mounts.push(bind(&directory, &format!("/reclaim/{number}"), false)?);
-        }
-        let deadline = act_core::clock::now().timestamp() + RECLAIM_LIFETIME as i64;
-        let labels = owner_labels(Process::this(), self.dir.id().as_str(), deadline);
-        let request = ContainerRequest::helper(image, mounts, RECLAIM_LIFETIME, labels);
-        let name = format!("{}-reclaim", container_name(&self.dir));
-        let never = CancellationToken::new();
-        let started = Container::start(engine, name, request, image, audit, &never).await?;
-        let Some(container) = started else { return Ok(()) };
-        let script = format!("chown -hR {uid}:{gid} /reclaim; chmod -R u+rwX /reclaim");
-        let chown = async {
-            let config = ExecConfig {
-                attach_stdout: Some(true),
-                cmd: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), script]),
-                ..ExecConfig::default()
-            };
-            let exec = engine.create_exec(&container.name, config).await?;
-            if let StartExecResults::Attached { mut output, .. } = engine.start_exec(&exec).await? {
-                // The output ends with the script. The cleanup that follows shows whether it succeeded.
-                while let Some(Ok(_)) = output.next().await {}
-            }
-            Ok(())
-        };
-        let done = tokio::time::timeout(RECLAIM_LIMIT, chown).await;
-        container.remove().await?;
-        done.unwrap_or(Ok(()))
+        self.verifier.reclaim(&self.dir, self.cache.as_ref()).await
     }
 
     /// Records the end of the run and writes the manifest.
     async fn finish(mut self, mut verdict: Verdict) -> Verification {
+        if let (Some(green), Verdict::Fail(_)) = (&self.green, &verdict) {
+            let message = format!(
+                "the warm run {green} of this tree passed and this cold run, which counts, failed: the steps depend on \
+                 something that `prepare` left, or a test is not deterministic"
+            );
+            self.warn(WarningCode::BaseDisproved, message);
+        }
         if let Some(view) = self.view {
             self.manifest.workspace = view.as_str().to_owned();
         }

@@ -29,7 +29,7 @@ use std::fs::File;
 use std::future::{Future, ready};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Time limit for a question that an engine answers from memory.
@@ -55,6 +55,8 @@ pub struct Engine {
     rootless: bool,
     /// Remembers whether the engine mounts directories of this machine.
     pub(crate) sharing: Arc<FileSharing>,
+    /// Remembers whether the engine mounts overlays; unset until it was asked for one.
+    overlays: Arc<OnceLock<bool>>,
 }
 
 /// The size of the machine that the engine runs on.
@@ -128,7 +130,8 @@ impl Engine {
         let security = info.security_options.unwrap_or_default();
         let rootless = security.iter().any(|option| option.contains("name=rootless"));
         let sharing = Arc::new(FileSharing::new(host, podman, info.name.as_deref()));
-        Ok(Self { docker, host: host.to_owned(), identity, rootless, sharing })
+        let overlays = Arc::default();
+        Ok(Self { docker, host: host.to_owned(), identity, rootless, sharing, overlays })
     }
 
     /// Returns the address that the engine was found at.
@@ -158,6 +161,20 @@ impl Engine {
     /// Returns whether root in a container has only the rights of the caller.
     pub(crate) fn is_rootless(&self) -> bool {
         self.rootless
+    }
+
+    /// Returns whether the engine mounts overlays, as far as that is known.
+    pub(crate) fn may_mount_overlays(&self) -> bool {
+        self.overlays.get() != Some(&false)
+    }
+
+    pub(crate) fn has_mounted_overlays(&self) -> bool {
+        self.overlays.get() == Some(&true)
+    }
+
+    /// Remembers whether the engine has mounted an overlay.
+    pub(crate) fn mounted_overlays(&self, mounted: bool) {
+        let _ = self.overlays.set(mounted);
     }
 
     pub(crate) async fn ping(&self) -> Result<(), EngineError> {

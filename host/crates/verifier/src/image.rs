@@ -5,12 +5,16 @@ use crate::docker_error::{EngineError, Fault, Phase};
 use crate::engine::{Engine, QUICK, WORK};
 use act_core::event::{EventKind, Events};
 use act_core::verification::{ErrorType, InfraError};
+use act_records::artifacts::{ArtifactDir, BaseSize};
 use act_workspace::bare_digest as bare;
-use bollard::models::{CreateImageInfo, ImageInspect};
-use bollard::query_parameters::CreateImageOptions;
+use bollard::models::{ContainerConfig, CreateImageInfo, ImageInspect};
+use bollard::query_parameters::{
+    CommitContainerOptions, CreateImageOptions, ListImagesOptions, RemoveImageOptions,
+};
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
+use std::path::Path;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -58,6 +62,40 @@ pub enum NameNow {
     /// Another image, with this id.
     Other(String),
     Missing,
+}
+
+/// The repository of the images that belong to bases. No registry has one of this name.
+const BASE_IMAGES: &str = "act-base";
+/// The label of such an image. Its value names the ARTIFACT_DIR.
+const OF_BASE: &str = "act.base.of";
+/// Time limit for a commit, which writes everything that `prepare` installed.
+const COMMIT_LIMIT: Duration = Duration::from_secs(600);
+
+fn store_of(artifacts: &ArtifactDir) -> String {
+    act_workspace::digest(artifacts.path().as_os_str().as_encoded_bytes())
+}
+
+/// Returns whether a container was changed by its steps, by the list of changed paths with their kinds (0 is a change, 1
+/// an addition, 2 a deletion). The engine itself creates the targets of mounts and some files of its own.
+fn has_own_changes(changes: &[(&str, u8)], mounts: &[String]) -> bool {
+    const ENGINES: [&str; 7] = [
+        "/.dockerenv",
+        "/dev",
+        "/etc/hostname",
+        "/etc/hosts",
+        "/etc/mtab",
+        "/etc/resolv.conf",
+        "/run/.containerenv",
+    ];
+    changes.iter().any(|(path, kind)| {
+        let path = Path::new(path);
+        let above_mount = mounts.iter().any(|mount| Path::new(mount).starts_with(path));
+        let engines = ENGINES.iter().any(|own| path.starts_with(own));
+        // The directory of a changed name is in the list as well.
+        let above = |other: &str| Path::new(other) != path && Path::new(other).starts_with(path);
+        let of_others = *kind == 0 && changes.iter().any(|(other, _)| above(other));
+        !above_mount && !engines && !of_others
+    })
 }
 
 /// Time limit for a pull without any progress.
@@ -130,6 +168,79 @@ impl Engine {
             error.message = format!("import of {reference}: {}", error.message);
             error
         })
+    }
+
+    /// Commits what a stopped container changed outside of its mounts, for a base. Returns the id of the new image with the
+    /// bytes that it adds, or `None` if nothing was changed.
+    ///
+    /// # Errors
+    /// The engine fails.
+    pub(crate) async fn keep_changes(
+        &self,
+        container: &str,
+        mounts: &[String],
+        image: &ResolvedImage,
+        artifacts: &ArtifactDir,
+    ) -> Result<Option<(String, u64)>, InfraError> {
+        let changes = self.docker.container_changes(container);
+        let changes = self.call(Phase::Inspect, WORK, changes).await?.unwrap_or_default();
+        let changes: Vec<_> =
+            changes.iter().map(|change| (change.path.as_str(), change.kind as u8)).collect();
+        if !has_own_changes(&changes, mounts) {
+            return Ok(None);
+        }
+        let options = CommitContainerOptions {
+            container: Some(container.to_owned()),
+            repo: Some(BASE_IMAGES.to_owned()),
+            tag: Some(container.to_owned()),
+            comment: Some("what `prepare` changed in the container, for act".to_owned()),
+            pause: false,
+            ..CommitContainerOptions::default()
+        };
+        let labels = HashMap::from([(OF_BASE.to_owned(), store_of(artifacts))]);
+        let config = ContainerConfig { labels: Some(labels), ..ContainerConfig::default() };
+        let commit = self.docker.commit_container(options, config);
+        let id = self.call(Phase::Prepare, COMMIT_LIMIT, commit).await?.id;
+        let size = |found: Option<ImageInspect>| found.and_then(|found| found.size).unwrap_or(0);
+        let (before, now) =
+            (size(self.inspect_image(&image.id).await?), size(self.inspect_image(&id).await?));
+        Ok(Some((id, u64::try_from(now.saturating_sub(before)).unwrap_or(0))))
+    }
+
+    /// Removes the images of bases that were removed. An engine that does not answer, or another engine, keeps them; the
+    /// next base that is made or cleared removes them.
+    pub async fn remove_base_images(&self, bases: &[BaseSize]) {
+        for base in bases.iter().filter(|base| base.engine == self.host()) {
+            if let Some(image) = &base.container_image {
+                self.remove_base_image(image).await;
+            }
+        }
+    }
+
+    /// Removes the images of this ARTIFACT_DIR that belong to no base, which a killed process left.
+    ///
+    /// # Errors
+    /// The bases or the images cannot be listed.
+    pub async fn remove_lost_base_images(&self, artifacts: &ArtifactDir) -> Result<(), InfraError> {
+        let bases = artifacts
+            .bases()
+            .map_err(|error| InfraError::from_io("list the warm bases", &error))?;
+        let label = format!("{OF_BASE}={}", store_of(artifacts));
+        let filters = HashMap::from([("label".to_owned(), vec![label])]);
+        let options = ListImagesOptions { filters: Some(filters), ..ListImagesOptions::default() };
+        let list = self.docker.list_images(Some(options));
+        for image in self.call(Phase::Inspect, QUICK, list).await? {
+            if !bases.iter().any(|base| base.container_image.as_deref() == Some(&image.id)) {
+                self.remove_base_image(&image.id).await;
+            }
+        }
+        Ok(())
+    }
+
+    async fn remove_base_image(&self, image: &str) {
+        let options = RemoveImageOptions { force: true, ..RemoveImageOptions::default() };
+        let removed = self.docker.remove_image(image, Some(options), None);
+        let _ = self.call(Phase::Remove, WORK, removed).await;
     }
 
     async fn resolve(&self, image: &str, events: &Events) -> Result<ResolvedImage, InfraError> {
@@ -351,6 +462,27 @@ impl RecordedImage<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // VERIFIER-50
+    #[test]
+    fn what_the_engine_puts_into_a_container_is_no_change_of_its_steps() {
+        let mounts = ["/artifacts", "/artifacts/home", "/etc/passwd", "/workspace"];
+        let mounts = mounts.map(str::to_owned);
+        let engines =
+            [("/artifacts", 1), ("/workspace", 1), ("/etc", 0), ("/etc/passwd", 1), ("/dev", 0)];
+        assert!(!has_own_changes(&engines, &mounts));
+        assert!(!has_own_changes(&[], &mounts));
+        for own in [
+            vec![("/usr", 0), ("/usr/bin", 0), ("/usr/bin/tool", 1)],
+            vec![("/etc", 0), ("/etc/hosts.deny", 1)],
+            vec![("/tmp", 0), ("/tmp/x", 1)],
+            vec![("/opt", 2)],
+            vec![("/root", 0)],
+        ] {
+            let all: Vec<_> = engines.iter().copied().chain(own.iter().copied()).collect();
+            assert!(has_own_changes(&all, &mounts), "{own:?}");
+        }
+    }
     use bollard::models::ProgressDetail;
 
     #[test]

@@ -25,7 +25,8 @@
 //! of the engine.
 //!
 //! `docker_verifier` holds the course of a run. It uses `workspace` for what the steps see, `container` for the
-//! container, `steps` for the commands in it, and `pipeline` for the verdict. `remote_engine` replaces mounts by
+//! container, `steps` for the commands in it, and `pipeline` for the verdict. `warm` decides which attempts begin with what
+//! `prepare` left ([`WarmRuns`]). `remote_engine` replaces mounts by
 //! archives for an engine on another machine.
 
 mod ca_bundle;
@@ -43,6 +44,7 @@ mod remote_engine;
 mod request;
 mod source_writes;
 mod steps;
+mod warm;
 mod workspace;
 
 pub use ca_bundle::check as check_ca_bundle;
@@ -53,4 +55,5 @@ pub use engine::{Engine, Machine};
 pub use image::{FoundImage, NameNow, RecordedImage, ResolvedImage};
 pub use pipeline::VerificationConfig;
 pub use remote_engine::CacheVolume;
+pub use warm::{BaseUnderWay, ChangedFile, GateChange, WarmRuns};
 pub use workspace::relative_to_repo;

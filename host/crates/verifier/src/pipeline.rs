@@ -46,12 +46,12 @@ pub(crate) const KILLED: i64 = 137;
 
 /// Runs the steps in order and appends their records to `commands`; the first step that does not pass is the last that
 /// runs. Returns `None` when the run was cancelled.
-pub(crate) async fn run_steps(
-    pipeline: &Pipeline,
+pub(crate) async fn run_steps<'s>(
+    steps: impl Iterator<Item = &'s Step>,
     runner: &mut dyn StepRunner,
     commands: &mut Vec<CommandExecuted>,
 ) -> Option<Verdict> {
-    for (number, step) in (1..).zip(pipeline.all_steps()) {
+    for (number, step) in (1..).zip(steps) {
         let (command, verdict) = runner.run(number, step).await?;
         commands.push(command);
         if verdict != Verdict::Pass {
@@ -181,7 +181,7 @@ mod tests {
         let mut script =
             Script { pipeline: pipeline.clone(), ends, writes, ran: vec![], warnings: vec![] };
         let mut commands = vec![];
-        let verdict = run_steps(&pipeline, &mut script, &mut commands).now_or_never();
+        let verdict = run_steps(pipeline.all_steps(), &mut script, &mut commands).now_or_never();
         let verdict = verdict.unwrap().unwrap();
         Run { verdict, commands, ran: script.ran, warnings: script.warnings }
     }

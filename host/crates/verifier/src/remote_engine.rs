@@ -212,10 +212,11 @@ pub(crate) async fn prepare(
         digest,
         diff: Some(diff),
         mounts: volumes.mounts(view, &git_targets(&git, view)),
-        overlay: None,
+        overlays: vec![],
         files: vec![],
         cache: None,
         volumes: Some(volumes),
+        committed: None,
         warnings: git_warning(&git).into_iter().collect(),
     };
     if let Some(certificates) = certificates {

@@ -44,8 +44,8 @@ pub(crate) struct ContainerRequest {
     pub(crate) image_id: String,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) environment: Vec<String>,
-    /// A volume that is created before the container and removed after it.
-    pub(crate) volume: Option<VolumeCreateRequest>,
+    /// Volumes that are created before the container and removed after it.
+    pub(crate) volumes: Vec<VolumeCreateRequest>,
     /// Paths and contents of files that are written into the container before it starts.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
     pub(crate) user: StepUser,
@@ -67,7 +67,7 @@ impl ContainerRequest {
         Self {
             image_id: image.id.clone(),
             mounts,
-            volume: None,
+            volumes: vec![],
             files: vec![],
             environment: vec![],
             user: StepUser::Root,
@@ -285,7 +285,7 @@ mod tests {
         let request = |cpus, network, user| ContainerRequest {
             image_id: "sha256:x".into(),
             mounts: vec![],
-            volume: None,
+            volumes: vec![],
             files: vec![],
             environment: vec![],
             user,
@@ -316,7 +316,7 @@ mod tests {
         let request = ContainerRequest {
             image_id: "sha256:x".into(),
             mounts: vec![],
-            volume: None,
+            volumes: vec![],
             files: vec![],
             environment: vec![],
             user: StepUser::Root,

@@ -130,7 +130,7 @@ impl ContainerSteps<'_> {
         let command = exec_config(config, self.workspace.view, step);
         let exec = match engine.create_exec(&container.name, command).await {
             Ok(exec) => exec,
-            Err(error) => return Err(self.ended_early(number, error).await),
+            Err(error) => return Err(self.ended_early(number, step, error).await),
         };
         match engine.start_exec(&exec).await {
             Ok(StartExecResults::Attached { mut output, .. }) => {
@@ -154,7 +154,7 @@ impl ContainerSteps<'_> {
                 let found = engine.inspect_exec(&exec).await?;
                 Ok(Some(found.exit_code.filter(|code| *code != 0).unwrap_or(NOT_EXECUTABLE)))
             }
-            Err(error) => Err(self.ended_early(number, error).await),
+            Err(error) => Err(self.ended_early(number, step, error).await),
         }
     }
 
@@ -225,7 +225,7 @@ impl ContainerSteps<'_> {
     }
 
     /// Explains why the engine could not start a step.
-    async fn ended_early(&self, number: usize, error: EngineError) -> InfraError {
+    async fn ended_early(&self, number: usize, step: &Step, error: EngineError) -> InfraError {
         if error.unreachable() {
             return error.into();
         }
@@ -234,10 +234,7 @@ impl ContainerSteps<'_> {
                 ErrorType::ContainerCreation,
                 "the container ended before the first step; an image needs `sleep` and a working /bin/sh",
             ),
-            Ok(state) if !state.running => {
-                let step = self.verifier.config.pipeline.all_steps().nth(number - 1);
-                step.map_or_else(|| error.into(), |step| container_gone(step, state.oom_killed))
-            }
+            Ok(state) if !state.running => container_gone(step, state.oom_killed),
             _ => error.into(),
         }
     }

@@ -7,28 +7,95 @@
 use crate::ca_bundle;
 use crate::copy::{self, Directory};
 use crate::docker_verifier::{DockerVerifier, Downloads, container_name};
+use crate::pipeline::VerificationConfig;
 use crate::remote_engine::VolumeStore;
 use crate::request::{CA_BUNDLE, artifacts_tmpfs, bind, new_volume, volume};
 use crate::source_writes::{Backing, TreeDiff};
 use act_config::Workspace as ConfiguredWorkspace;
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
-use act_records::artifacts::{Cache, RunDir, STEP_PARTS};
-use act_workspace::{CopySet, GitPlace, PathGlobs, SpecialFiles, Tree, git_place, special_files};
+use act_fs::Dir;
+use act_records::artifacts::{Base, Cache, NewBase, RunDir, STEP_PARTS, Swept, sweep};
+use act_workspace::{
+    Committed, CopySet, GitPlace, PathGlobs, SpecialFiles, Tree, TreeFile, git_place, special_files,
+};
 use bollard::models::{Mount, VolumeCreateRequest};
 use std::collections::HashMap;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
 /// The path at which the repository, or the overlay over it, is mounted.
 pub(crate) const WORKSPACE: &str = "/workspace";
 /// The path at which the copy is mounted.
 pub(crate) const COPY: &str = "/artifacts/build/tree";
+/// The path at which the downloads are mounted.
+const CACHE: &str = "/artifacts/cache";
 /// The path at which the git directory of a linked worktree is mounted.
 pub(crate) const LINKED_GIT: &str = "/artifacts/git";
 
 /// Maximum number of sockets and FIFOs that are hidden one by one. A repository with more is not a source tree.
 const MAX_HIDDEN: usize = 64;
+
+/// What a run begins with.
+pub(crate) enum Beginning {
+    /// The working tree and nothing else.
+    Nothing,
+    /// The files of the last commit, for the run of `prepare` that makes a base.
+    Commit(Arc<Committed>),
+    /// A base, with the files in which the working tree differs from its commit.
+    Base(Arc<Base>, Box<Differences>),
+}
+
+/// The working tree compared with the commit of a base.
+pub(crate) struct Differences {
+    pub(crate) set: CopySet,
+    pub(crate) tree: Tree,
+    /// Positions in the tree of the files that are new or changed.
+    pub(crate) changed: Vec<usize>,
+}
+
+/// The downloads that a run finds in `/artifacts/cache`, and where it writes.
+pub(crate) struct CacheLayer {
+    /// The cache of the repository, which no run changes. `None` for a run that has none below its own.
+    shared: Option<Cache>,
+    /// The directory that takes the writes.
+    pub(crate) written: Dir,
+    pub(crate) path: PathBuf,
+    /// The cache is below `written`, which holds only what the run wrote.
+    above: bool,
+}
+
+impl CacheLayer {
+    /// Gives the downloads of an accepted run to the runs that follow. Call it only after the container was removed.
+    ///
+    /// # Errors
+    /// A file cannot be read or changed.
+    pub(crate) fn accept(self) -> io::Result<Swept> {
+        let Some(shared) = self.shared else { return Ok(Swept::default()) };
+        let swept = sweep(self.written.try_clone()?.into())?;
+        // Another run may be using the cache. Then the downloads of this one are lost, which costs time and no trust.
+        shared.accept(&self.written)?;
+        Ok(swept)
+    }
+
+    /// Returns the directory that root may have written into, if it is not among the overlays of the run.
+    pub(crate) fn own_directory(&self) -> Option<&Path> {
+        (!self.above).then_some(&*self.path)
+    }
+
+    /// Moves everything that the run saw into a base.
+    ///
+    /// # Errors
+    /// A file cannot be moved or linked.
+    pub(crate) fn give(&self, base: &NewBase) -> io::Result<()> {
+        if let Some(shared) = self.shared.as_ref().filter(|_| self.above) {
+            shared.complete(&self.written)?;
+        }
+        base.link("cache", &self.written)
+    }
+}
 
 /// Everything that the container of a run is built from. It lives until the container is gone.
 pub(crate) struct Workspace {
@@ -38,15 +105,26 @@ pub(crate) struct Workspace {
     /// Compares the view with the source after each step. `None` while another thread does so.
     pub(crate) diff: Option<TreeDiff>,
     pub(crate) mounts: Vec<Mount>,
-    /// The volume of an overlay, which is created before the container and removed after it.
-    pub(crate) overlay: Option<VolumeCreateRequest>,
+    /// The volumes of overlays, which are created before the container and removed after it.
+    pub(crate) overlays: Vec<VolumeCreateRequest>,
     /// Paths and contents of files that a remote engine cannot mount.
     pub(crate) files: Vec<(&'static str, Vec<u8>)>,
-    /// The download cache on this machine, locked for this run.
-    pub(crate) cache: Option<Cache>,
+    /// The download cache on this machine.
+    pub(crate) cache: Option<CacheLayer>,
     /// The volumes that hold the files of the run on a remote engine.
     pub(crate) volumes: Option<VolumeStore>,
+    /// The files of the last commit, where the run began with them.
+    pub(crate) committed: Option<Vec<TreeFile>>,
     pub(crate) warnings: Vec<Warning>,
+}
+
+/// Which overlays a run may ask the engine for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Overlays {
+    /// For the view of the repository, where `agent.yaml` leaves the choice.
+    pub(crate) view: bool,
+    /// For the download cache.
+    pub(crate) cache: bool,
 }
 
 impl Workspace {
@@ -59,77 +137,92 @@ impl Workspace {
         verifier: &DockerVerifier,
         run: &RunDir,
         include: &PathGlobs,
-        with_overlay: bool,
+        beginning: Beginning,
+        with: Overlays,
         cancel: &CancellationToken,
     ) -> Result<Self, InfraError> {
         let DockerVerifier { repo, config, .. } = verifier;
         let repo = repo.path();
-        let set = sources(repo, include)?;
         let home = verifier.home();
         // The git directory of a variant is that of the repository, so its sockets are covered as well.
         let special = special_files(home).map_err(|error| unreadable(error.into()))?;
-        let other_file_system = sources_on_other_file_system(&set, &special);
-        let obstacle = if with_overlay {
-            other_file_system.clone().or_else(|| overlay_obstacle(run.path(), true))
-        } else {
-            Some("the engine cannot mount an overlay here".to_owned())
-        };
-        let view = choose_view(config.pipeline.workspace, &set, obstacle)?;
-        if view == View::Readonly
-            && let Some(why) = other_file_system
-        {
-            return Err(InfraError::new(ErrorType::ContainerCreation, why));
-        }
         let git = git_place(home).map_err(|error| git_failed(error.into()))?;
+        let mut layers = Layers { verifier, run, mounts: vec![artifacts_tmpfs()], volumes: vec![] };
+        let copy_failed = failed_to("copy the repository for the run");
+        let of_commit = matches!(beginning, Beginning::Commit(_));
 
-        let mut mounts = vec![artifacts_tmpfs()];
-        let mut overlay = None;
-        if view != View::Overlay {
-            mounts.push(bind(repo, WORKSPACE, true)?);
-        }
-        let (backing, tree) = match view {
-            View::Copy => {
-                let copied = || -> io::Result<_> {
-                    let (handle, path) = run.create_view()?;
-                    let mut directory = Directory::new(handle.try_clone()?);
-                    let tree = copy::copy(&set, &mut directory, cancel)?;
-                    let pointer = git_pointer(&git);
-                    let package = config.package.as_deref();
-                    copy::create_mount_points(package, &git, pointer.as_deref(), &mut directory)?;
-                    Ok((handle, path, tree))
+        let (view, set, tree, backing, base) = match beginning {
+            Beginning::Nothing => {
+                let set = sources(repo, include)?;
+                let view =
+                    view_of(config.pipeline.workspace, &set, &special, run.path(), with.view)?;
+                let (backing, tree) = match view {
+                    View::Copy => {
+                        let (handle, mut directory) = layers.copied_view().map_err(&copy_failed)?;
+                        let mut copied = || -> io::Result<Tree> {
+                            let tree = copy::copy(&set, &mut directory, cancel)?;
+                            mount_points(config, &git, &mut directory)?;
+                            Ok(tree)
+                        };
+                        (Backing::Copy(handle), copied().map_err(&copy_failed)?)
+                    }
+                    View::Overlay => {
+                        let upper = layers.add("view", repo, WORKSPACE)?;
+                        (Backing::OverlayUpper(upper.into()), read_tree(&set)?)
+                    }
+                    View::Readonly => (Backing::ReadOnly, read_tree(&set)?),
                 };
-                let (handle, path, tree) =
-                    copied().map_err(failed_to("copy the repository for the run"))?;
-                mounts.push(bind(&path, COPY, false)?);
-                (Backing::Copy(handle), tree)
+                (view, set, tree, backing, None)
             }
-            View::Overlay => {
-                let layers = run.create_overlay(repo).map_err(failed_to("make the overlay"))?;
-                let name = container_name(run);
-                mounts.push(volume(&name, WORKSPACE, false));
-                overlay = Some(overlay_volume(&name, &layers.path, verifier.labels(run)));
-                (Backing::OverlayUpper(layers.upper), read_tree(&set)?)
+            Beginning::Commit(commit) => {
+                let set = sources(repo, include)?;
+                let (handle, mut directory) = layers.copied_view().map_err(&copy_failed)?;
+                let mut written = || -> io::Result<Tree> {
+                    let tree = copy::write_commit(&commit, &mut directory, cancel)?;
+                    mount_points(config, &git, &mut directory)?;
+                    Ok(tree)
+                };
+                let tree = written().map_err(failed_to("write the last commit for the run"))?;
+                (View::Copy, set, tree, Backing::Copy(handle), None)
             }
-            View::Readonly => (Backing::ReadOnly, read_tree(&set)?),
+            Beginning::Base(base, differences) => {
+                let Differences { set, tree, changed } = *differences;
+                let upper = layers.add("tree", &base.part("tree"), COPY)?;
+                let mut directory = Directory::new(upper.try_clone().map_err(&copy_failed)?.into());
+                copy::lay(&set, &tree, &changed, &mut directory, cancel).map_err(&copy_failed)?;
+                (View::Copy, set, tree, Backing::OverlayUpper(upper.into()), Some(base))
+            }
         };
-        for part in STEP_PARTS {
-            mounts.push(bind(&run.path().join(part), &format!("/artifacts/{part}"), false)?);
+        if view != View::Overlay {
+            layers.mounts.push(bind(repo, WORKSPACE, true)?);
         }
-        let cache = lock_cache(verifier, run).map_err(failed_to("open the cache"))?;
-        mounts.push(bind(cache.path(), "/artifacts/cache", false)?);
+        for part in STEP_PARTS {
+            let target = format!("/artifacts/{part}");
+            match &base {
+                Some(base) if base.holds(part).map_err(failed_to("open the base"))? => {
+                    layers.add(part, &base.part(part), &target)?;
+                }
+                _ => layers.mounts.push(bind(&run.path().join(part), &target, false)?),
+            }
+        }
+        let cache = match &base {
+            Some(base) => layers.cache_of_base(base)?,
+            None => layers.cache(with.cache)?,
+        };
 
-        let digest = tree.digest.clone();
-        let diff = TreeDiff::new(set, tree, backing)
-            .map_err(failed_to("copy the repository for the run"))?;
+        let (digest, committed) = (tree.digest.clone(), of_commit.then(|| tree.files.clone()));
+        let diff = TreeDiff::new(set, tree, backing).map_err(&copy_failed)?;
+        let Layers { mounts, volumes: overlays, .. } = layers;
         let mut workspace = Self {
             view,
             digest,
             diff: Some(diff),
             mounts,
-            overlay,
+            overlays,
             files: vec![],
             cache: Some(cache),
             volumes: None,
+            committed,
             warnings: git_warning(&git).into_iter().collect(),
         };
         workspace.mount_git(home, &git, run)?;
@@ -250,14 +343,106 @@ fn read_tree(set: &CopySet) -> Result<Tree, InfraError> {
     set.tree().map_err(|error| unreadable(io::Error::other(error)))
 }
 
-/// Locks the cache of this repository in this image. A run gets a cache of its own while another run holds the lock.
-fn lock_cache(verifier: &DockerVerifier, run: &RunDir) -> io::Result<Cache> {
-    if verifier.downloads == Downloads::Private {
-        return run.private_cache();
+/// Chooses the view of a run that begins with nothing.
+///
+/// # Errors
+/// `container_creation` when `agent.yaml` asks for a view that is impossible here.
+pub(crate) fn view_of(
+    wanted: ConfiguredWorkspace,
+    set: &CopySet,
+    special: &SpecialFiles,
+    artifacts: &Path,
+    with_overlay: bool,
+) -> Result<View, InfraError> {
+    let other_file_system = sources_on_other_file_system(set, special);
+    let obstacle = if with_overlay {
+        other_file_system.clone().or_else(|| overlay_obstacle(artifacts, true))
+    } else {
+        Some("the engine cannot mount an overlay here".to_owned())
+    };
+    let view = choose_view(wanted, set, obstacle)?;
+    match other_file_system {
+        Some(why) if view == View::Readonly => {
+            Err(InfraError::new(ErrorType::ContainerCreation, why))
+        }
+        _ => Ok(view),
     }
-    match verifier.artifacts.cache_of(&verifier.image.digest, verifier.home()) {
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => run.private_cache(),
-        other => other,
+}
+
+/// Creates the paths in a copy that the steps and the mounts need.
+fn mount_points(
+    config: &VerificationConfig,
+    git: &GitPlace,
+    directory: &mut Directory,
+) -> io::Result<()> {
+    let pointer = git_pointer(git);
+    copy::create_mount_points(config.package.as_deref(), git, pointer.as_deref(), directory)
+}
+
+/// The mounts of a run, and the volumes of the overlays among them.
+struct Layers<'a> {
+    verifier: &'a DockerVerifier,
+    run: &'a RunDir,
+    mounts: Vec<Mount>,
+    volumes: Vec<VolumeCreateRequest>,
+}
+
+impl Layers<'_> {
+    /// Creates the directory of a copied view and mounts it.
+    fn copied_view(&mut self) -> io::Result<(OwnedFd, Directory)> {
+        let (handle, path) = self.run.create_view()?;
+        self.mounts.push(bind(&path, COPY, false).map_err(io::Error::other)?);
+        let directory = Directory::new(handle.try_clone()?);
+        Ok((handle, directory))
+    }
+
+    /// Mounts an overlay over `lower`. Returns the directory that takes the writes of the run.
+    fn add(&mut self, name: &str, lower: &Path, target: &str) -> Result<Dir, InfraError> {
+        let layers = self.run.create_overlay(name, lower).map_err(failed_to("make the overlay"))?;
+        let volume_name = format!("{}-{name}", container_name(self.run));
+        self.mounts.push(volume(&volume_name, target, false));
+        let labels = self.verifier.labels(self.run);
+        self.volumes.push(overlay_volume(&volume_name, &layers.path, labels));
+        Ok(layers.upper)
+    }
+
+    /// Mounts the downloads of the base, with a layer of the run above them.
+    fn cache_of_base(&mut self, base: &Base) -> Result<CacheLayer, InfraError> {
+        let opened = failed_to("open the cache");
+        if !base.holds("cache").map_err(&opened)? {
+            return self.empty_cache();
+        }
+        let path = base.part("cache");
+        let written = self.add("cache", &path, CACHE)?;
+        Ok(CacheLayer { shared: None, written, path, above: true })
+    }
+
+    /// Mounts the cache of this repository in this image, with a layer of the run above it. Where the engine mounts no
+    /// overlay the run gets a copy of a small cache, and nothing of a large one.
+    fn cache(&mut self, with_overlay: bool) -> Result<CacheLayer, InfraError> {
+        let DockerVerifier { downloads, artifacts, image, .. } = self.verifier;
+        let opened = failed_to("open the cache");
+        if *downloads == Downloads::Private {
+            return self.empty_cache();
+        }
+        let shared = match artifacts.cache_of(&image.digest, self.verifier.home()) {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.empty_cache(),
+            shared => shared.map_err(&opened)?,
+        };
+        let path = shared.path().to_owned();
+        if with_overlay && overlay_obstacle(self.run.path(), true).is_none() {
+            let written = self.add("cache", &path, CACHE)?;
+            return Ok(CacheLayer { shared: Some(shared), written, path, above: true });
+        }
+        let layer = self.empty_cache()?;
+        shared.copy(&layer.written).map_err(&opened)?;
+        Ok(CacheLayer { shared: Some(shared), ..layer })
+    }
+
+    fn empty_cache(&mut self) -> Result<CacheLayer, InfraError> {
+        let (written, path) = self.run.private_cache().map_err(failed_to("open the cache"))?;
+        self.mounts.push(bind(&path, CACHE, false)?);
+        Ok(CacheLayer { shared: None, written, path, above: false })
     }
 }
 

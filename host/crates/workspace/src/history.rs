@@ -61,7 +61,7 @@ const PROBE: usize = 512;
 /// Bytes that a path and a list of files cost beside their content, in an answer to a component.
 const ENTRY: usize = 32;
 
-const HASH: gix_index::hash::Kind = gix_index::hash::Kind::Sha1;
+pub(super) const HASH: gix_index::hash::Kind = gix_index::hash::Kind::Sha1;
 
 /// The bounds of one pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -317,14 +317,14 @@ impl Meter<'_> {
 }
 
 /// A decompressed object. Its digest is not computed; a wrong object makes a wrong history and nothing else.
-struct Object {
-    kind: Kind,
-    bytes: Vec<u8>,
+pub(super) struct Object {
+    pub(super) kind: Kind,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// The parts of a commit that a pass reads.
-struct Commit {
-    tree: ObjectId,
+pub(super) struct Commit {
+    pub(super) tree: ObjectId,
     parent: Option<ObjectId>,
 }
 
@@ -343,7 +343,7 @@ struct Pack {
 }
 
 /// The object store of one repository.
-struct Objects<'v> {
+pub(super) struct Objects<'v> {
     dir: Root,
     owner: u32,
     packs: Vec<Pack>,
@@ -352,18 +352,31 @@ struct Objects<'v> {
     held: usize,
     inflate: Inflate,
     meter: Meter<'v>,
+    /// Maximum number of bytes of one object.
+    max_object: usize,
 }
 
 impl<'v> Objects<'v> {
-    /// Opens the objects and reads the indexes of all packs. Returns `None` for a store that holds only a part of the history.
+    /// Opens the objects for a walk over commits. Returns `None` for a store that holds only a part of the history.
     fn open(git: &OwnGit, view: &'v RepoView, limits: HistoryLimits) -> Option<Self> {
         let is_shallow = statat(&git.common, "shallow", AtFlags::SYMLINK_NOFOLLOW).is_ok();
         if is_shallow {
             return None;
         }
+        Self::open_within(git, view, (limits.time, limits.bytes), MAX_OBJECT)
+    }
+
+    /// Opens the objects and reads the indexes of all packs. Returns `None` for a store that holds only a part of the objects.
+    pub(super) fn open_within(
+        git: &OwnGit,
+        view: &'v RepoView,
+        (time, bytes): (Duration, u64),
+        max_object: usize,
+    ) -> Option<Self> {
         let dir = Root::new(git.common.open_real(b"objects", DIRECTORY).ok()?);
-        let meter = Meter { view, until: Instant::now() + limits.time, bytes: limits.bytes };
+        let meter = Meter { view, until: Instant::now() + time, bytes };
         let mut objects = Self {
+            max_object,
             dir,
             owner: git.owner,
             packs: vec![],
@@ -419,18 +432,18 @@ impl<'v> Objects<'v> {
         Some((File::from(fd), u64::try_from(stat.st_size).ok()?))
     }
 
-    fn commit(&mut self, id: &oid) -> Option<Commit> {
+    pub(super) fn commit(&mut self, id: &oid) -> Option<Commit> {
         let object = self.find(id).filter(|object| object.kind == Kind::Commit)?;
         let mut commit = CommitRefIter::from_bytes(&object.bytes, HASH);
         let tree = commit.tree_id().ok()?;
         Some(Commit { tree, parent: commit.parent_ids().next() })
     }
 
-    fn tree(&mut self, id: &oid) -> Option<Rc<Object>> {
+    pub(super) fn tree(&mut self, id: &oid) -> Option<Rc<Object>> {
         self.find(id).filter(|object| object.kind == Kind::Tree)
     }
 
-    fn find(&mut self, id: &oid) -> Option<Rc<Object>> {
+    pub(super) fn find(&mut self, id: &oid) -> Option<Rc<Object>> {
         self.meter.go_on()?;
         match self.place(id) {
             Place::Pack(pack, offset) => self.packed(pack, offset),
@@ -464,7 +477,7 @@ impl<'v> Objects<'v> {
                 }
                 Header::RefDelta { base_id } => self.place(&base_id),
                 _ => {
-                    let whole = entry.decode(None, &mut self.inflate)?;
+                    let whole = entry.decode(None, &mut self.inflate, self.max_object)?;
                     break self.remember(at, whole);
                 }
             };
@@ -476,7 +489,7 @@ impl<'v> Objects<'v> {
         };
         while let Some((at, delta)) = deltas.pop() {
             self.meter.go_on()?;
-            let made = delta.decode(Some(&object), &mut self.inflate)?;
+            let made = delta.decode(Some(&object), &mut self.inflate, self.max_object)?;
             object = self.remember(at, made);
         }
         Some(object)
@@ -495,7 +508,7 @@ impl<'v> Objects<'v> {
         let parsed =
             gix_pack::data::Entry::from_bytes(begins, Entry::BEGINNING.len() as u64, HASH).ok()?;
         let size = usize::try_from(parsed.decompressed_size).ok()?;
-        if size > MAX_OBJECT {
+        if size > self.max_object {
             return None;
         }
         let header =
@@ -521,7 +534,7 @@ impl<'v> Objects<'v> {
         self.inflate.reset();
         let (_, _, written) = self.inflate.once(&bytes, &mut begins).ok()?;
         let (kind, size, header) = gix_object::decode::loose_header(begins.get(..written)?).ok()?;
-        let size = usize::try_from(size).ok().filter(|size| *size <= MAX_OBJECT)?;
+        let size = usize::try_from(size).ok().filter(|size| *size <= self.max_object)?;
         let mut whole = vec![0; header + size];
         self.inflate.reset();
         let (status, _, written) = self.inflate.once(&bytes, &mut whole).ok()?;
@@ -559,7 +572,12 @@ impl Entry {
     const END: [u8; 20] = [0; 20];
 
     /// Decompresses the entry, and applies it to the base if it is a delta.
-    fn decode(self, base: Option<&Object>, inflate: &mut Inflate) -> Option<Object> {
+    fn decode(
+        self,
+        base: Option<&Object>,
+        inflate: &mut Inflate,
+        max_object: usize,
+    ) -> Option<Object> {
         let Self { mut parsed, bytes } = self;
         if base.is_some() {
             // The base is not in the pack of one entry, so gix asks for it by an id.
@@ -567,7 +585,7 @@ impl Entry {
         }
         let pack = gix_pack::data::File::from_data(bytes.as_slice(), PathBuf::new(), HASH).ok()?;
         // gix holds base, result and delta at the same time.
-        let pack = pack.with_alloc_limit_bytes(Some(3 * MAX_OBJECT));
+        let pack = pack.with_alloc_limit_bytes(Some(3 * max_object));
         let resolve = |_: &oid, out: &mut Vec<u8>| {
             Ok(base.map(|base| {
                 out.clear();
@@ -578,7 +596,7 @@ impl Entry {
         let mut out = vec![];
         let made = pack.decode_entry(parsed, &mut out, inflate, &resolve, &mut Never).ok()?;
         out.shrink_to_fit();
-        (out.len() <= MAX_OBJECT).then_some(Object { kind: made.kind, bytes: out })
+        (out.len() <= max_object).then_some(Object { kind: made.kind, bytes: out })
     }
 }
 

@@ -13,6 +13,7 @@
 //!   [`patch`] shows the changes of a dry run. [`RepoWriter::apply_proposal`] makes them later.
 //! - [`Originals`] stores each file of the repository before its first change by a task.
 //! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity.
+//! - [`Committed`] holds the files of the last commit, from git's objects.
 //! - [`history`] returns which files the newest commits changed.
 //! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
 //!
@@ -31,6 +32,7 @@
 //! assert_eq!(chunk.bytes, b"two\n");
 //! ```
 
+mod committed;
 mod copy_set;
 mod exclusion;
 mod git;
@@ -52,6 +54,7 @@ mod view;
 mod write_rules;
 mod writer;
 
+pub use committed::{Committed, CommittedFile, NotCommitted};
 pub use copy_set::{
     CopyEntry, CopyError, CopySet, READ_AT_ONCE, SpecialFiles, Tree, TreeBuilder, TreeFile,
     UnverifiedFile, special_files, tree_digest,

@@ -43,6 +43,7 @@ pub fn verification(verdict: Verdict, steps: &[&str], log: &str) -> Verification
             tree_digest_after: Some("tree".into()),
             pipeline_sha256: "pipeline".into(),
             workspace: "copy".into(),
+            base: None,
             engine: EngineIdentity { name: "fake".into(), version: "1".into() },
             components: vec![],
             audit_head: None,

@@ -1,34 +1,41 @@
 //! The downloads of tools, which the runs of one repository in one image share: `cache/IMAGE/REPO`.
 //!
-//! Only downloads stay. Build results are removed after each run, because an old build could make a verification pass
-//! wrongly. On the machine of a remote engine only a container can remove them: [`tidying_script`] does there what
-//! [`Cache::tidy`] does here. It needs a POSIX shell, `find`, `grep`, `rm` and `chown` in the image and fails without them.
+//! No run writes into it. A run has a layer of its own above it, and only the downloads of an accepted run are taken over
+//! ([`Cache::accept`]): build results could make a later verification pass wrongly, and so could what a red run left. A
+//! file of the cache is replaced and never changed, so that a base may share it by a hard link. On the machine of a remote engine only a container can remove them: [`tidying_script`] does there what
+//! [`Cache::accept`] does here. It needs a POSIX shell, `find`, `grep`, `rm` and `chown` in the image and fails without them.
 
-use std::ffi::CString;
+use std::collections::HashMap;
+use std::ffi::{CStr, CString};
 use std::io;
-use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use act_fs::lock::{self, Kind};
 use act_fs::{Dir, Entry, Walk};
 use act_workspace::{bare_digest, digest};
-use rustix::fs::{AtFlags, FileType, statat};
+use rustix::fs::{AtFlags, FileType, fgetxattr, linkat, readlinkat, statat, symlinkat, unlinkat};
+use rustix::io::Errno;
 
 use super::artifact_dir::ArtifactDir;
+use super::bases::BASES;
 use super::run_dir::safe_name;
-use super::tree::{MAX_DEPTH, Swept, open_any, remove_named, remove_tree, sweep};
+use super::tree::{MAX_DEPTH, remove_tree};
 
 /// Maximum number of bytes of Maven's record.
 const MAX_RECORD: u64 = 64 * 1024;
 /// Maven's record of where the files of a directory came from.
 const REMOTE: &str = "_remote.repositories";
 
-/// The cache of one repository in one image. One run at a time holds it.
+/// The cache of one repository in one image. It does not change while the value exists, except by the value itself.
 #[derive(Debug)]
 pub struct Cache {
     path: PathBuf,
     handle: Dir,
 }
+
+/// Maximum wait for a run whose downloads are being taken over, which takes milliseconds.
+const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// The size of a cache, as `act cache` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,15 +47,15 @@ pub struct CacheSize {
 }
 
 impl ArtifactDir {
-    /// Opens the cache of a repository in an image and locks it.
+    /// Opens the cache of a repository in an image for reading. Any number of runs may have it.
     ///
     /// # Errors
-    /// The kind is `WouldBlock` while another run holds the cache.
+    /// The kind is `WouldBlock` if the downloads of another run are being taken over for too long.
     pub fn cache_of(&self, image_digest: &str, repo: &Path) -> io::Result<Cache> {
         let name = repo_name(repo);
         let image = self.cache.private_subdirectory(&*image_name(image_digest))?;
         let handle = image.private_subdirectory(&*name)?;
-        if !lock::try_lock(&handle, Kind::Exclusive)? {
+        if !lock::wait(&handle, Kind::Shared, LONGEST_WAIT)? {
             return Err(io::ErrorKind::WouldBlock.into());
         }
         let path = self.path().join("cache").join(image_name(image_digest)).join(name);
@@ -87,7 +94,7 @@ impl ArtifactDir {
             cleared.push(CacheSize { image, repo, bytes, files });
             Ok(())
         })?;
-        for image in directories(&self.cache)? {
+        for image in directories(&self.cache)?.into_iter().filter(|name| name != BASES) {
             self.forget_image(&image)?;
         }
         Ok((cleared, busy))
@@ -97,7 +104,7 @@ impl ArtifactDir {
         &self,
         mut with: impl FnMut(&str, &str, &Dir) -> io::Result<()>,
     ) -> io::Result<()> {
-        for image in directories(&self.cache)? {
+        for image in directories(&self.cache)?.into_iter().filter(|name| name != BASES) {
             let inside = self.cache.subdirectory(image.as_str())?;
             for repo in directories(&inside)? {
                 with(&image, &repo, &inside.subdirectory(repo.as_str())?)?;
@@ -108,61 +115,192 @@ impl ArtifactDir {
 }
 
 impl Cache {
-    pub(super) fn new(path: PathBuf, handle: Dir) -> Self {
-        Self { path, handle }
-    }
-
     /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the files of steps harmless, as [`sweep`] does, and removes everything but downloads. Call it only after the
-    /// container was removed.
+    /// Takes over the downloads in the layer of a run that was accepted, and nothing else. Deletions are not taken over.
+    /// Returns false, without a change, while another run uses the cache. The layer must have been [swept](super::sweep);
+    /// it shares its files with the cache afterwards.
     ///
     /// # Errors
     /// A directory cannot be read or changed.
-    pub fn tidy(&self) -> io::Result<Swept> {
-        let swept = sweep(self.handle.try_clone()?.into())?;
-        keep_downloads(&self.handle, &mut vec![])?;
-        if let Ok(maven) = self.handle.subdirectory("maven") {
-            keep_remote(&maven)?;
+    pub fn accept(self, layer: &Dir) -> io::Result<bool> {
+        if !lock::try_lock(&self.handle, Kind::Exclusive)? {
+            return Ok(false);
         }
-        Ok(swept)
+        take_downloads(layer, &self.handle, &mut vec![])?;
+        Ok(true)
+    }
+
+    /// Adds the files of the cache to the layer of a run that had the cache below it, so that the layer holds what the run
+    /// saw. Whiteouts are removed.
+    ///
+    /// # Errors
+    /// A directory cannot be read or changed.
+    pub fn complete(&self, layer: &Dir) -> io::Result<()> {
+        add_below(&self.handle, layer)
+    }
+
+    /// Copies the cache into an empty directory, for a run that can have no layer above it. Returns false, without a copy,
+    /// for a cache of more than [`MOST_COPIED`] bytes.
+    ///
+    /// # Errors
+    /// A file cannot be read or written.
+    pub fn copy(&self, into: &Dir) -> io::Result<bool> {
+        if size_of(&self.handle)?.0 > MOST_COPIED {
+            return Ok(false);
+        }
+        copy_below(&self.handle, into)?;
+        Ok(true)
     }
 }
 
-/// Removes everything that [`KEPT`] does not name. It descends as deep as those paths and no deeper.
-fn keep_downloads(directory: &Dir, path: &mut Vec<String>) -> io::Result<()> {
-    for (name, kind) in entries(directory)? {
-        let text = name.to_string_lossy().into_owned();
-        path.push(text);
+/// Maximum number of bytes that are copied for one run: some seconds of a disk. Beyond it a download is not slower.
+const MOST_COPIED: u64 = 1 << 30;
+
+/// Links what [`KEPT`] names from a layer into the cache. It descends as deep as those paths and no deeper.
+fn take_downloads(layer: &Dir, cache: &Dir, path: &mut Vec<String>) -> io::Result<()> {
+    for (name, kind) in entries(layer)? {
+        path.push(name.to_string_lossy().into_owned());
         let parts: Vec<&str> = path.iter().map(String::as_str).collect();
+        let is_maven = parts.first() == Some(&"maven");
         match retained(&parts) {
-            Keep::All => {}
-            Keep::Inside if kind == FileType::Directory => {
-                keep_downloads(&open_any(directory.as_fd(), &name)?.into(), path)?;
+            Keep::All if is_maven && kind == FileType::Directory => {
+                take_remote(&layer.subdirectory(&*name)?, &directory_in(cache, &name)?)?;
             }
-            Keep::Inside | Keep::Nothing => remove_named(directory, &name)?,
+            Keep::All if is_maven => {}
+            Keep::All => take_entry(layer, cache, &name, kind)?,
+            Keep::Inside if kind == FileType::Directory => {
+                take_downloads(&layer.subdirectory(&*name)?, &directory_in(cache, &name)?, path)?;
+            }
+            Keep::Inside | Keep::Nothing => {}
         }
         path.pop();
     }
     Ok(())
 }
 
-/// Removes the files of Maven's repository, except in directories whose record says that all files were downloaded. The
-/// sweep before has bounded the depth.
-fn keep_remote(directory: &Dir) -> io::Result<()> {
-    let inside = entries(directory)?;
-    // A record that is too large counts as none, so its files are removed.
-    let record = directory.read(REMOTE, MAX_RECORD).ok();
+/// Links the files of Maven's repository, in directories whose record says that all files were downloaded.
+fn take_remote(layer: &Dir, cache: &Dir) -> io::Result<()> {
+    // A record that is too large counts as none, so its files are left out.
+    let record = layer.read(REMOTE, MAX_RECORD).ok();
     let record = record.and_then(|record| String::from_utf8(record).ok());
     let remote = record.is_some_and(|record| all_downloaded(&record));
-    for (name, kind) in inside {
+    for (name, kind) in entries(layer)? {
         if kind == FileType::Directory {
-            keep_remote(&open_any(directory.as_fd(), &name)?.into())?;
-        } else if !remote {
-            remove_named(directory, &name)?;
+            take_remote(&layer.subdirectory(&*name)?, &directory_in(cache, &name)?)?;
+        } else if remote {
+            take_entry(layer, cache, &name, kind)?;
+        }
+    }
+    Ok(())
+}
+
+/// Links an entry with everything below it. The sweep of the layer has bounded the depth.
+fn take_entry(layer: &Dir, cache: &Dir, name: &CStr, kind: FileType) -> io::Result<()> {
+    match kind {
+        FileType::Directory => {
+            let (from, to) = (layer.subdirectory(name)?, directory_in(cache, name)?);
+            for (name, kind) in entries(&from)? {
+                take_entry(&from, &to, &name, kind)?;
+            }
+            Ok(())
+        }
+        FileType::RegularFile | FileType::Symlink => link_over(layer, cache, name),
+        // A whiteout, or nothing that a download is.
+        _ => Ok(()),
+    }
+}
+
+/// Opens the directory of that name, and puts one in the place of anything else.
+fn directory_in(parent: &Dir, name: &CStr) -> io::Result<Dir> {
+    match parent.stat(name) {
+        Ok(stat) if FileType::from_raw_mode(stat.st_mode) != FileType::Directory => {
+            parent.remove_file(name)?;
+        }
+        _ => {}
+    }
+    parent.private_subdirectory(name)
+}
+
+/// Gives a file a second name in another directory, in the place of what has the name there.
+fn link_over(from: &Dir, to: &Dir, name: &CStr) -> io::Result<()> {
+    const LINKING: &CStr = c".act-linking";
+    if to.stat(name).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
+    {
+        remove_tree(to, &name.to_string_lossy())?;
+    }
+    match linkat(from, name, to, LINKING, AtFlags::empty()) {
+        Err(Errno::EXIST) => {
+            to.remove_file(LINKING)?;
+            linkat(from, name, to, LINKING, AtFlags::empty())?;
+        }
+        linked => linked?,
+    }
+    to.rename(LINKING, name)?;
+    // A rename between two names of one file leaves both.
+    match unlinkat(to, LINKING, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Links every file of `lower` that `layer` neither has nor hides, and removes the whiteouts of `layer`.
+pub(super) fn add_below(lower: &Dir, layer: &Dir) -> io::Result<()> {
+    let mut there = HashMap::new();
+    for (name, kind) in entries(layer)? {
+        if kind == FileType::CharacterDevice {
+            layer.remove_file(&*name)?;
+        }
+        there.insert(name, kind);
+    }
+    for (name, kind) in entries(lower)? {
+        match (kind, there.get(&name)) {
+            (FileType::Directory, None) => {
+                add_below(&lower.subdirectory(&*name)?, &layer.create_subdirectory(&*name)?)?;
+            }
+            (FileType::Directory, Some(FileType::Directory)) => {
+                let inside = layer.subdirectory(&*name)?;
+                if !is_opaque(&inside) {
+                    add_below(&lower.subdirectory(&*name)?, &inside)?;
+                }
+            }
+            (FileType::RegularFile | FileType::Symlink, None) => {
+                linkat(lower, &*name, layer, &*name, AtFlags::empty())?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Returns whether a directory of an upper layer hides that of the lower layer.
+fn is_opaque(directory: &Dir) -> bool {
+    let mut value = [0_u8; 1];
+    fgetxattr(directory, "user.overlay.opaque", &mut value[..]).is_ok() && value == *b"y"
+}
+
+fn copy_below(from: &Dir, to: &Dir) -> io::Result<()> {
+    for (name, kind) in entries(from)? {
+        match kind {
+            FileType::Directory => {
+                copy_below(&from.subdirectory(&*name)?, &to.create_subdirectory(&*name)?)?;
+            }
+            FileType::RegularFile => {
+                let mut original = from.file(&*name)?;
+                let mut copy = to.create(&*name)?;
+                io::copy(&mut original, &mut copy)?;
+                let original = original.metadata()?;
+                copy.set_permissions(original.permissions())?;
+                copy.set_modified(original.modified()?)?;
+            }
+            FileType::Symlink => {
+                let target = readlinkat(from, &*name, vec![])?;
+                symlinkat(&*target, to, &*name)?;
+            }
+            _ => {}
         }
     }
     Ok(())
@@ -177,14 +315,14 @@ fn entries(directory: &Dir) -> io::Result<Vec<(CString, FileType)>> {
     Ok(found)
 }
 
-fn directories(parent: &Dir) -> io::Result<Vec<String>> {
+pub(super) fn directories(parent: &Dir) -> io::Result<Vec<String>> {
     let found = entries(parent)?.into_iter();
     let directories = found.filter(|(_, kind)| *kind == FileType::Directory);
     Ok(directories.filter_map(|(name, _)| name.into_string().ok()).collect())
 }
 
 /// Returns the number of bytes and files. It opens directories only.
-fn size_of(directory: &Dir) -> io::Result<(u64, u64)> {
+pub(super) fn size_of(directory: &Dir) -> io::Result<(u64, u64)> {
     let (mut bytes, mut files) = (0, 0);
     let mut names = Walk::new(directory.try_clone()?.into())?;
     while let Some(Entry { name, .. }) = names.next_entry()? {
@@ -339,42 +477,81 @@ mod cache_tests {
         assert_eq!(first, path("sha256:aa", "/x/app"));
         assert_ne!(first, path("sha256:aa", "/y/app"));
         assert_ne!(first, path("sha256:bb", "/x/app"));
-        let held = artifacts.cache_of("sha256:aa", Path::new("/x/app")).unwrap();
-        assert!(artifacts.cache_of("sha256:aa", Path::new("/x/app")).is_err(), "held by a run");
-        drop(held);
+    }
+
+    fn write(at: &Path, files: &[&str]) {
+        for file in files {
+            let file = at.join(file);
+            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+            std::fs::write(file, "new").unwrap();
+        }
     }
 
     // ARTIFACT-10
     #[test]
-    fn only_downloads_survive_a_run() {
-        let (_dir, artifacts) = artifacts();
-        let cache = artifacts.cache_of("sha256:aa", Path::new("/x/app")).unwrap();
-        for file in [
-            "npm/_cacache/x",
-            "npm/_logs/x",
-            "pip/wheels/x",
-            "go-build/00/x",
-            "cargo/registry/cache/x",
-            "cargo/bin/tool",
-            "maven/org/a/1/a.jar",
-            "maven/my/app/1/app.jar",
-            "stray",
-        ] {
-            let file = cache.path().join(file);
-            std::fs::create_dir_all(file.parent().unwrap()).unwrap();
-            std::fs::write(file, "x").unwrap();
-        }
-        std::fs::write(cache.path().join("maven/org/a/1").join(REMOTE), "a.jar>central=").unwrap();
-        std::fs::write(cache.path().join("maven/my/app/1").join(REMOTE), "app.jar>=").unwrap();
-        cache.tidy().unwrap();
-        let there = |path: &str| cache.path().join(path).exists();
+    fn only_the_downloads_of_an_accepted_run_are_taken_over() {
+        let (dir, artifacts) = artifacts();
+        let layer = dir.path().join("layer");
+        write(
+            &layer,
+            &[
+                "npm/_cacache/x",
+                "npm/_logs/x",
+                "pip/wheels/x",
+                "go-build/00/x",
+                "cargo/registry/cache/x",
+                "cargo/bin/tool",
+                "maven/org/a/1/a.jar",
+                "maven/my/app/1/app.jar",
+                "stray",
+            ],
+        );
+        std::fs::write(layer.join("maven/org/a/1").join(REMOTE), "a.jar>central=").unwrap();
+        std::fs::write(layer.join("maven/my/app/1").join(REMOTE), "app.jar>=").unwrap();
+        let cache = || artifacts.cache_of("sha256:aa", Path::new("/x/app")).unwrap();
+        let path = cache().path().to_owned();
+        write(&path, &["npm/_cacache/old"]);
+        std::fs::write(path.join("npm/_cacache/x"), "old").unwrap();
+        let linked = dir.path().join("a base has this file too");
+        std::fs::hard_link(path.join("npm/_cacache/x"), &linked).unwrap();
+
+        let other = cache();
+        assert!(!cache().accept(&Dir::open(&layer).unwrap()).unwrap(), "another run uses it");
+        drop(other);
+        assert!(cache().accept(&Dir::open(&layer).unwrap()).unwrap());
+
         for kept in ["npm/_cacache/x", "cargo/registry/cache/x", "maven/org/a/1/a.jar"] {
-            assert!(there(kept), "{kept}");
+            assert_eq!(std::fs::read(path.join(kept)).unwrap(), b"new", "{kept}");
         }
+        assert_eq!(std::fs::read(path.join("npm/_cacache/old")).unwrap(), b"new");
+        assert_eq!(std::fs::read(linked).unwrap(), b"old", "a file is replaced, never changed");
         for gone in ["npm/_logs", "pip/wheels", "go-build", "cargo/bin", "stray"] {
-            assert!(!there(gone), "{gone}");
+            assert!(!path.join(gone).exists(), "{gone}");
         }
-        assert!(!there("maven/my/app/1/app.jar"));
+        assert!(!path.join("maven/my/app/1/app.jar").exists());
+        assert!(cache().accept(&Dir::open(&layer).unwrap()).unwrap(), "the same files again");
+        assert!(!path.join("npm/_cacache/.act-linking").exists());
+    }
+
+    // ARTIFACT-10, ARTIFACT-21
+    #[test]
+    fn a_layer_is_completed_by_what_was_below_it() {
+        let (dir, artifacts) = artifacts();
+        let cache = artifacts.cache_of("sha256:aa", Path::new("/x/app")).unwrap();
+        write(cache.path(), &["npm/_cacache/a", "npm/_cacache/b", "pip/http/x"]);
+        let layer = dir.path().join("layer");
+        write(&layer, &["npm/made", "go-build/x"]);
+        std::fs::create_dir(layer.join("npm/_cacache")).unwrap();
+        std::fs::write(layer.join("npm/_cacache/b"), "changed").unwrap();
+        cache.complete(&Dir::open(&layer).unwrap()).unwrap();
+        let text = |path: &str| std::fs::read_to_string(layer.join(path)).unwrap();
+        assert_eq!((text("npm/_cacache/a"), text("pip/http/x")), ("new".into(), "new".into()));
+        assert_eq!((text("npm/_cacache/b"), text("npm/made")), ("changed".into(), "new".into()));
+
+        let copy = dir.path().join("copy");
+        std::fs::create_dir(&copy).unwrap();
+        assert!(cache.copy(&Dir::open(&copy).unwrap()).unwrap());
+        assert_eq!(std::fs::read(copy.join("pip/http/x")).unwrap(), b"new");
     }
 
     #[test]

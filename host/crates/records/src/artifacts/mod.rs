@@ -4,11 +4,12 @@
 //! and the host creates its own files new.
 //!
 //! The entry points are [`ArtifactDir::open`], [`ArtifactDir::create_run`] with its [`RunDir`], [`ArtifactDir::cache_of`] with
-//! the downloads of one repository, [`ArtifactDir::create_journal`] with the events of a task, and [`ArtifactDir::prune`],
+//! the downloads of one repository, [`ArtifactDir::base`] with what `prepare` left of a commit, [`ArtifactDir::create_journal`] with the events of a task, and [`ArtifactDir::prune`],
 //! which removes old runs.
 
 mod archive;
 mod artifact_dir;
+mod bases;
 mod cache;
 mod journal;
 mod retention;
@@ -18,6 +19,7 @@ mod tree;
 
 pub use archive::{ARTIFACTS, Allowance, ArchiveEntry, ArchiveReader, LeftOut};
 pub use artifact_dir::{ArtifactDir, ArtifactDirError};
+pub use bases::{Base, BaseFile, BaseRecord, BaseSize, NewBase};
 pub use cache::{Cache, CacheSize, cache_names, tidying_script};
 pub use journal::{Journal, newest_journals};
 pub use retention::Pruned;

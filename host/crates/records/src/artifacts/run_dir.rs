@@ -16,7 +16,6 @@ use serde_json::Value;
 
 use super::archive::{Allowance, LeftOut, unpack};
 use super::artifact_dir::ArtifactDir;
-use super::cache::Cache;
 use super::tree::{Swept, open_any, remove_tree, sweep};
 
 /// The directories that steps may write. Each is mounted by itself, so steps cannot reach `logs` and the manifest.
@@ -26,7 +25,7 @@ pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
 const LENT: &str = "lent";
 /// The copied view of the repository.
 const VIEW: &str = "view";
-/// The layers of an overlay over the repository.
+/// The layers of the overlays of a run, each in a directory of its own.
 const OVERLAY: &str = "overlay";
 /// The cache of a run that cannot use the shared one.
 const CACHE: &str = "cache";
@@ -47,7 +46,7 @@ pub struct RunDir {
 #[derive(Debug)]
 pub struct OverlayDirs {
     pub path: PathBuf,
-    pub upper: OwnedFd,
+    pub upper: Dir,
 }
 
 impl RunDir {
@@ -95,23 +94,24 @@ impl RunDir {
     ///
     /// # Errors
     /// The directory cannot be created.
-    pub fn private_cache(&self) -> io::Result<Cache> {
-        Ok(Cache::new(self.path.join(CACHE), self.handle.private_subdirectory(CACHE)?))
+    pub fn private_cache(&self) -> io::Result<(Dir, PathBuf)> {
+        Ok((self.handle.private_subdirectory(CACHE)?, self.path.join(CACHE)))
     }
 
-    /// Creates the writable layers of an overlay over `lower`. A link names the lower layer, because the path of the
-    /// repository may contain characters with a meaning in mount options.
+    /// Creates the writable layers of the overlay `name` over `lower`. A link names the lower layer, because the path of
+    /// the repository may contain characters with a meaning in mount options.
     ///
     /// # Errors
     /// The directories cannot be created, or exist.
-    pub fn create_overlay(&self, lower: &Path) -> io::Result<OverlayDirs> {
-        let overlay = self.handle.create_subdirectory(OVERLAY)?;
+    pub fn create_overlay(&self, name: &str, lower: &Path) -> io::Result<OverlayDirs> {
+        let overlays = self.handle.private_subdirectory(OVERLAY)?;
+        let overlay = overlays.create_subdirectory(name)?;
         let upper = overlay.private_subdirectory("upper")?;
         overlay.private_subdirectory("work")?;
         // The root of the overlay has the mode of the upper layer's root.
         rustix::fs::fchmod(&upper, Mode::from_raw_mode(0o755))?;
         rustix::fs::symlinkat(lower, &overlay, "lower")?;
-        Ok(OverlayDirs { path: self.path.join(OVERLAY), upper: upper.into() })
+        Ok(OverlayDirs { path: self.path.join(OVERLAY).join(name), upper })
     }
 
     /// Creates a file below `logs`.
@@ -143,6 +143,20 @@ impl RunDir {
         allowance: &mut Allowance,
     ) -> io::Result<LeftOut> {
         unpack(self.handle.private_subdirectory(part)?.into(), archive, allowance)
+    }
+
+    /// Moves the view and [`STEP_PARTS`] into another directory of the same file system, the view under the name `tree`, and
+    /// creates the parts anew. Call it only after the container was removed.
+    ///
+    /// # Errors
+    /// A part is missing, or exists there.
+    pub(super) fn move_parts(&self, to: &Dir) -> io::Result<()> {
+        rustix::fs::renameat(&self.handle, VIEW, to, "tree")?;
+        for part in STEP_PARTS {
+            rustix::fs::renameat(&self.handle, part, to, part)?;
+            self.handle.private_subdirectory(part)?;
+        }
+        Ok(())
     }
 
     /// Removes the view, the overlay, the private cache and the files for the container. Call it only after the container

@@ -177,6 +177,11 @@ pub fn sweep(directory: OwnedFd) -> io::Result<Swept> {
         let stat = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW)?;
         let mode = Mode::from_raw_mode(stat.st_mode);
         let kind = FileType::from_raw_mode(stat.st_mode);
+        if kind == FileType::CharacterDevice && stat.st_rdev == 0 {
+            // The kernel's mark of a deletion in the layer of an overlay; no step can make one.
+            remove_named(names.here(), &name)?;
+            continue;
+        }
         if stat.st_uid != own {
             remove_named(names.here(), &name)?;
             swept.foreign += 1;
