@@ -375,7 +375,7 @@ async fn without_a_base_attempts_are_cold_and_the_reason_is_said_once() {
     assert!(world.told()[0].contains("there is no commit"));
 }
 
-// VERIFIER-50, ARTIFACT-21: several tasks at once, and a process that was killed while it made the base.
+// VERIFIER-50, ARTIFACT-22: several tasks at once, and a process that was killed while it made the base.
 #[tokio::test(flavor = "multi_thread")]
 async fn tasks_share_a_base_and_one_is_made_anew_after_a_killed_process() {
     let world = World::new()

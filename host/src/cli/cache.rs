@@ -1,4 +1,4 @@
-//! `act cache`: lists and clears the download caches of the pipelines.
+//! `act cache`: lists and clears the download caches of the pipelines, and the warm bases.
 
 use clap::Subcommand;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use super::{answer, block_on};
 use crate::output::{Line, Output};
 use act_core::Failure;
 use act_core::exit::Exit;
-use act_records::artifacts::CacheSize;
+use act_records::artifacts::{BaseSize, CacheSize};
 use act_task::{self as task, OnEngine};
 use act_verifier::CacheVolume;
 
@@ -27,10 +27,10 @@ Examples:
 Exit codes:
   0 cleared, even if some are in use and stay; 1 a cache cannot be removed";
 
-/// Show or clear the download caches
+/// Show or clear the download caches and the warm bases
 ///
 /// Pipelines download into caches. Each pair of image and repository has a cache in the artifact directory, or in a volume if the engine cannot mount
-/// local directories. The caches hold downloads only.
+/// local directories. The caches hold downloads only. A warm base holds what `prepare` made of a commit.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Cache {
@@ -60,12 +60,13 @@ impl Cache {
                 warn(output, &list.on_engine);
                 let document = Shown {
                     path: list.path.to_string_lossy().into_owned(),
-                    bytes: total(&list.caches),
+                    bytes: total(&list.caches) + total_of(&list.bases),
                     caches: documents(&list.caches),
+                    bases: bases(&list.bases),
                     on_engine: volumes(&list.on_engine),
                 };
                 let last = format!("{} in {}", size(document.bytes), document.path);
-                let lines = || lines(&list.caches, &list.on_engine, &last);
+                let lines = || lines((&list.caches, &list.bases), &list.on_engine, &last);
                 answer(output, &Document::Shown(document), lines);
             }
             Some(Action::Clear) => {
@@ -73,7 +74,8 @@ impl Cache {
                 warn(output, &list.on_engine);
                 let document = Cleared {
                     cleared: documents(&list.cleared),
-                    bytes: total(&list.cleared),
+                    cleared_bases: bases(&list.bases),
+                    bytes: total(&list.cleared) + total_of(&list.bases),
                     cleared_on_engine: volumes(&list.on_engine),
                     in_use: list.in_use,
                 };
@@ -81,7 +83,7 @@ impl Cache {
                 if document.in_use > 0 {
                     last.push_str(&format!(", {} in use and left", document.in_use));
                 }
-                let lines = || lines(&list.cleared, &list.on_engine, &last);
+                let lines = || lines((&list.cleared, &list.bases), &list.on_engine, &last);
                 answer(output, &Document::Cleared(document), lines);
             }
         }
@@ -104,6 +106,8 @@ struct Shown {
     path: String,
     bytes: u64,
     caches: Vec<OnDisk>,
+    /// What `prepare` left of commits, for the attempts of tasks.
+    bases: Vec<Base>,
     /// Null when no engine answers.
     on_engine: Option<Vec<Volume>>,
 }
@@ -112,10 +116,11 @@ struct Shown {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Cleared {
     cleared: Vec<OnDisk>,
+    cleared_bases: Vec<Base>,
     bytes: u64,
     /// Null when no engine answers.
     cleared_on_engine: Option<Vec<Volume>>,
-    /// Caches that were left because a run uses them.
+    /// Caches and bases that were left because a run uses them.
     in_use: usize,
 }
 
@@ -128,6 +133,17 @@ struct OnDisk {
     files: u64,
 }
 
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WarmBase"))]
+struct Base {
+    key: String,
+    repo: String,
+    /// The image of the pipeline, by its name.
+    image: String,
+    /// Bytes of its files and of its image.
+    bytes: u64,
+}
+
 /// A cache whose size only the engine's machine knows.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -135,6 +151,20 @@ struct Volume {
     image: String,
     repo: String,
     volume: String,
+}
+
+fn total_of(bases: &[BaseSize]) -> u64 {
+    bases.iter().map(|base| base.bytes).sum()
+}
+
+fn bases(bases: &[BaseSize]) -> Vec<Base> {
+    let document = |base: &BaseSize| Base {
+        key: base.key.clone(),
+        repo: base.repo.clone(),
+        image: base.image.clone(),
+        bytes: base.bytes,
+    };
+    bases.iter().map(document).collect()
 }
 
 fn documents(caches: &[CacheSize]) -> Vec<OnDisk> {
@@ -163,14 +193,20 @@ fn warn(output: &Output, found: &OnEngine) {
 }
 
 /// Returns a line for each cache and `last`. Only the engine's machine knows the size of a volume.
-fn lines(caches: &[CacheSize], on_engine: &OnEngine, last: &str) -> Vec<Line> {
+fn lines(
+    (caches, bases): (&[CacheSize], &[BaseSize]),
+    on_engine: &OnEngine,
+    last: &str,
+) -> Vec<Line> {
     let line = |size: &str, image: &str, repo: &str| {
         let image: String = image.chars().take(12).collect();
         Line::plain(format!("{size:>10}  {image}  {repo}"))
     };
     let on_disk = caches.iter().map(|it| line(&size(it.bytes), &it.image, &it.repo));
     let volumes = on_engine.iter().flatten().map(|it| line("on engine", &it.image, &it.repo));
-    on_disk.chain(volumes).chain([Line::plain(last)]).collect()
+    let bases =
+        bases.iter().map(|it| line(&size(it.bytes), &it.key, &format!("warm base of {}", it.repo)));
+    on_disk.chain(bases).chain(volumes).chain([Line::plain(last)]).collect()
 }
 
 /// Returns a size with at most three digits before the point, and its unit.
@@ -208,15 +244,25 @@ mod tests {
         };
         let (image, volume) = ("0123456789abcdef".into(), "act-cache-1".into());
         let on_engine = Ok(vec![CacheVolume { volume, image, repo: "app-1".into() }]);
+        let base = BaseSize {
+            key: "fedcba9876543210".into(),
+            repo: "/x/app".into(),
+            image: "rust:1".into(),
+            engine: "unix:///run".into(),
+            container_image: None,
+            bytes: 3 << 30,
+        };
         let text = |on_engine: &OnEngine| {
-            let lines = lines(std::slice::from_ref(&cache), on_engine, "last");
+            let (caches, bases) = (std::slice::from_ref(&cache), std::slice::from_ref(&base));
+            let lines = lines((caches, bases), on_engine, "last");
             lines.iter().map(|line| line.render(false)).collect::<String>()
         };
         assert_eq!(
             text(&on_engine),
-            "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\n on engine  0123456789ab  app-1\nlast\n"
+            "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\n   3.0 GiB  fedcba987654  warm base of /x/app\n on \
+             engine  0123456789ab  app-1\nlast\n"
         );
-        assert_eq!(text(&Err("no".into())), "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\nlast\n");
+        assert!(text(&Err("no".into())).ends_with("  warm base of /x/app\nlast\n"));
         assert_eq!(volumes(&on_engine).map(|volumes| volumes.len()), Some(1));
         assert!(volumes(&Err("no".into())).is_none());
         assert_eq!(

@@ -4,21 +4,24 @@ use std::path::Path;
 
 use act_core::Failure;
 use act_core::verification::InfraError;
-use act_records::artifacts::{ArtifactDir, CacheSize};
+use act_records::artifacts::{ArtifactDir, BaseSize, CacheSize};
 use act_verifier::{CacheVolume, Engine};
 
 #[derive(Debug)]
 pub struct CacheList {
     pub path: std::path::PathBuf,
     pub caches: Vec<CacheSize>,
+    /// What `prepare` left of commits, for attempts of tasks.
+    pub bases: Vec<BaseSize>,
     pub on_engine: OnEngine,
 }
 
 #[derive(Debug)]
 pub struct Cleared {
     pub cleared: Vec<CacheSize>,
+    pub bases: Vec<BaseSize>,
     pub on_engine: OnEngine,
-    /// Number of caches that were left because a run uses them.
+    /// Number of caches and bases that were left because a run uses them.
     pub in_use: usize,
 }
 
@@ -32,29 +35,37 @@ pub type OnEngine = Result<Vec<CacheVolume>, String>;
 pub async fn list_caches() -> Result<CacheList, Failure> {
     let artifacts = open()?;
     let caches = artifacts.cache_sizes().map_err(unreadable)?;
+    let bases = artifacts.bases().map_err(unreadable)?;
     let on_engine = match Engine::connect().await {
         Ok(engine) => engine.cache_volumes().await.map_err(|error: InfraError| error.to_string()),
         Err(absent) => Err(absent.to_string()),
     };
-    Ok(CacheList { path: artifacts.path().join("cache"), caches, on_engine })
+    Ok(CacheList { path: artifacts.path().join("cache"), caches, bases, on_engine })
 }
 
-/// Removes the download caches of all repositories, except those that a run uses.
+/// Removes the download caches and the warm bases of all repositories, except those that a run uses.
 ///
 /// # Errors
 ///
 /// The ARTIFACT_DIR cannot be read or written.
 pub async fn clear_caches() -> Result<Cleared, Failure> {
-    let (cleared, in_use) = open()?.clear_caches().map_err(unreadable)?;
+    let artifacts = open()?;
+    let (cleared, in_use) = artifacts.clear_caches().map_err(unreadable)?;
+    let (bases, bases_in_use) = artifacts.clear_bases().map_err(unreadable)?;
     let there = match Engine::connect().await {
-        Ok(engine) => engine.clear_cache_volumes().await.map_err(|error| error.to_string()),
+        Ok(engine) => {
+            engine.remove_base_images(&bases).await;
+            // Trouble with images that a killed process left is no trouble of the caches.
+            let _ = engine.remove_lost_base_images(&artifacts).await;
+            engine.clear_cache_volumes().await.map_err(|error| error.to_string())
+        }
         Err(absent) => Err(absent.to_string()),
     };
     let (on_engine, busy) = match there {
         Ok((cleared, busy)) => (Ok(cleared), busy),
         Err(why) => (Err(why), 0),
     };
-    Ok(Cleared { cleared, on_engine, in_use: in_use + busy })
+    Ok(Cleared { cleared, bases, on_engine, in_use: in_use + bases_in_use + busy })
 }
 
 /// Opens the ARTIFACT_DIR, which must not lie in the repository of the working directory, if there is one.

@@ -135,7 +135,9 @@ pub struct VerifiedRun {
     /// `None` when the machine failed before the run had an id.
     pub run_id: Option<String>,
     pub status: Status,
-    /// Steps that were started, the failing one included.
+    /// The run began with a warm base.
+    pub warm: bool,
+    /// Steps that were started, the failing one included, and those of `prepare` that a warm run has behind it.
     pub steps_run: usize,
     pub failing_step: Option<String>,
     pub exit_code: Option<i64>,
@@ -176,6 +178,7 @@ impl VerifiedRun {
             strategy: 1,
             run_id: Some(format!("run_{attempt}")),
             status: Status::Fail,
+            warm: false,
             steps_run: 1,
             failing_step: Some(step.to_owned()),
             exit_code: Some(1),

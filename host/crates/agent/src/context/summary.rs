@@ -30,6 +30,8 @@ pub struct Summary {
     /// The repository had tests when the task began.
     pub had_tests: bool,
     pub run_id: String,
+    /// That run began with what `prepare` made of the last commit.
+    pub warm: bool,
     pub attempts: u32,
     pub files_changed: Vec<String>,
     /// Changed files that the verification depends on.
@@ -81,11 +83,17 @@ impl Summary {
             }
         };
         let before = if self.had_tests { "" } else { "The repository had none.\n\n" };
+        let green = match self.warm {
+            false => "The whole pipeline was green in",
+            true => {
+                "The steps were green in a warm run, which began with what `prepare` made of the last commit:"
+            }
+        };
         // Writing to a string does not fail.
         let _ = write!(
             out,
             "## What changed\n\n{}\n{}\n{whereabouts}\n\n## Why\n\n{}\n## How it was verified\n\n\
-             The whole pipeline was green in {} at attempt {} of task {}.{}\n\n## Tests\n\n{}\n{before}Test files changed:\n\n{}",
+             {green} {} at attempt {} of task {}.{}\n\n## Tests\n\n{}\n{before}Test files changed:\n\n{}",
             quote(&self.what),
             code_list(&self.files_changed),
             quote(&self.why),
@@ -159,6 +167,14 @@ fn audited(head: &Head) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // VERIFIER-52
+    #[test]
+    fn a_warm_run_that_ends_a_task_is_called_warm() {
+        let of = |warm| Summary { warm, ..summary() }.render();
+        assert!(of(true).contains("in a warm run") && !of(true).contains("whole pipeline"));
+        assert!(of(false).contains("The whole pipeline was green in"));
+    }
 
     fn summary() -> Summary {
         Summary {

@@ -97,6 +97,7 @@ impl Session<'_> {
             evidence,
             had_tests: self.has_tests != Some(false),
             run_id: run_id.clone(),
+            warm: self.last.as_ref().is_some_and(|last| last.is_warm()),
             // The last verification may be an answer about an earlier run of the same tree.
             attempts: self
                 .plans

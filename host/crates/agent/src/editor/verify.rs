@@ -124,7 +124,9 @@ impl Session<'_> {
             strategy: self.strategies.all().len() as u32,
             run_id: verification.run_id.as_ref().map(ToString::to_string),
             status: verification.verdict.status(),
-            steps_run: verification.steps().len(),
+            warm: verification.is_warm(),
+            steps_run: verification.steps().len()
+                + if verification.is_warm() { self.editor.gate.pipeline.prepare.len() } else { 0 },
             failing_step: step.filter(|_| verification.failed()).map(|step| step.name.clone()),
             exit_code: step.and_then(|step| step.exit_code),
             reason: verification.verdict.reason_word().map(str::to_owned),
@@ -763,7 +765,8 @@ fn passed_answer(
 
 fn head(run: &VerifiedRun) -> String {
     let (status, id) = (run.status.as_str(), run.run_id.as_deref().unwrap_or_default());
-    format!("{status} · {id} · attempt {} of {HARD_STOP_AFTER}", run.attempt)
+    let warm = if run.warm { " · warm" } else { "" };
+    format!("{status} · {id} · attempt {} of {HARD_STOP_AFTER}{warm}", run.attempt)
 }
 
 /// The answer of `verify` for a run that failed.

@@ -435,7 +435,7 @@ mod tests {
         artifacts.publish_base(new, record("/x")).unwrap()
     }
 
-    // ARTIFACT-21
+    // ARTIFACT-22
     #[test]
     fn a_base_has_what_a_run_wrote_and_is_found_by_its_key() {
         let (_dir, artifacts) = artifacts();
@@ -454,7 +454,7 @@ mod tests {
         assert!(listed[0].bytes >= 6, "{listed:?}");
     }
 
-    // ARTIFACT-21
+    // ARTIFACT-22
     #[test]
     fn a_base_that_was_not_finished_is_never_used_and_is_made_anew() {
         let (_dir, artifacts) = artifacts();
@@ -475,7 +475,7 @@ mod tests {
         assert!(!artifacts.bases_path().join(format!("{NEW}{KEY}")).exists());
     }
 
-    // ARTIFACT-21
+    // ARTIFACT-22
     #[test]
     fn who_waits_for_a_base_that_another_makes_finds_it() {
         let (_dir, artifacts) = artifacts();
@@ -494,7 +494,7 @@ mod tests {
         });
     }
 
-    // ARTIFACT-21
+    // ARTIFACT-22
     #[test]
     fn the_least_recently_used_go_first_and_never_one_in_use() {
         let (_dir, artifacts) = artifacts();
@@ -524,7 +524,7 @@ mod tests {
         assert_eq!(artifacts.clear_bases().unwrap().0.len(), 1);
     }
 
-    // ARTIFACT-21
+    // ARTIFACT-22
     #[test]
     fn a_base_that_was_disproved_is_found_by_nobody_while_others_still_use_it() {
         let (_dir, artifacts) = artifacts();

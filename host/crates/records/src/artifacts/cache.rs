@@ -533,7 +533,7 @@ mod cache_tests {
         assert!(!path.join("npm/_cacache/.act-linking").exists());
     }
 
-    // ARTIFACT-10, ARTIFACT-21
+    // ARTIFACT-10, ARTIFACT-22
     #[test]
     fn a_layer_is_completed_by_what_was_below_it() {
         let (dir, artifacts) = artifacts();
