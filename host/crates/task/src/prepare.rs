@@ -722,7 +722,7 @@ fn gate_change(config: &Config, writer: &Arc<RepoWriter>) -> Box<GateChange> {
         let commands: Vec<&str> = commands.iter().map(String::as_str).collect();
         let look = |path: &str| read_script(&writer, path);
         let steps = Steps { commands: &commands, package: package.as_deref(), look: &look };
-        let changed = gate_inputs_changed(&changes, &steps).into_iter().next()?;
+        let changed = gate_inputs_changed(&changes, &steps, &[]).into_iter().next()?;
         Some(format!(
             "{} has changed ({}), and the build or the verification depends on it",
             changed.path, changed.why

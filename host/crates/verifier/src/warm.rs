@@ -498,7 +498,7 @@ async fn prepare_in(
     dir: &Arc<RunDir>,
     cancel: &CancellationToken,
 ) -> Result<Option<BaseRecord>, NoBase> {
-    let DockerVerifier { engine, image, repo, config, audit, .. } = verifier;
+    let DockerVerifier { engine, image, config, audit, .. } = verifier;
     let pipeline = &config.pipeline;
     let passwd = verifier.passwd(dir).await?;
     let (owned, run, stop) = (verifier.clone(), Arc::clone(dir), cancel.clone());
