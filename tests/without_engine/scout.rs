@@ -163,12 +163,28 @@ fn facts_of_build_and_tests_name_their_places_and_a_log_is_analysed() {
     );
 }
 
+/// SCOUT-10: the map comes first, then the lines that match, tests and conventions in words.
 #[test]
-fn facts_are_shown_to_people_as_an_outline() {
-    // SCOUT-10
-    let told = shop().act(["scout", "a", "--facts"]).status(0).inert();
+fn facts_are_shown_to_people_in_the_order_in_which_they_help() {
+    let told = shop().act(["scout", "a", "--facts", "total of a price"]).status(0).inert();
     let text = told.stdout_text();
-    assert!(text.starts_with("Scout A, facts: "), "{told}");
-    assert!(text.contains("Python") && text.contains("src/price.py"), "{told}");
+    let parts = [
+        "Scout A, facts: ",
+        "\nmap, best file first\n  src/price.py  total\n",
+        "\nlines that match\n  src/price.py:1-2\n  1  def total(items):\n  2      return sum(items)\n",
+        "\ntests\n  tests/test_price.py exercises src/price.py\n",
+        "\nconventions\n  ",
+        " in Python: ",
+        "`--json` prints all of it, with 2 definitions, 1 imports",
+    ];
+    let places: Vec<_> = parts.iter().map(|part| text.find(part)).collect();
+    assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{told}");
+    assert!(!text.contains(['{', '\u{1b}']), "{told}");
     untouched(&told);
+    let json = shop().act(["scout", "a", "--facts", "total of a price", "--json"]).status(0);
+    let facts = json.document("scout-a-facts");
+    assert_eq!(
+        facts["excerpts"],
+        json!([{"file": "src/price.py", "start_line": 1, "end_line": 2}])
+    );
 }

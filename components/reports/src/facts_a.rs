@@ -2,7 +2,7 @@
 //!
 //! The comments on fields are the descriptions in `specs/schemas/scout-a-facts.json`.
 
-use crate::report_a::Level;
+use crate::report_a::{Excerpt, Level};
 use crate::version::{SchemaError, checked, nullable};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,6 +27,10 @@ pub struct FactsA {
     pub tests: Vec<Test>,
     /// Best first, cut to about 2,000 tokens.
     pub map: Vec<Mapped>,
+    /// Lines of the files of the map that the question is about, those of the file with the best match first, at most
+    /// 12 kB. Missing when nothing matches, and in facts of components that were built before there were excerpts.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub excerpts: Vec<Excerpt>,
     pub conventions: Vec<Convention>,
     /// Most risky first.
     pub risk: Vec<Risk>,
@@ -154,6 +158,7 @@ impl FactsA {
         let tests =
             self.tests.iter().flat_map(|test| std::iter::once(&test.path).chain(&test.exercises));
         let map = self.map.iter().map(|mapped| &mapped.path);
+        let map = map.chain(self.excerpts.iter().map(|excerpt| &excerpt.file));
         let examples = self.conventions.iter().flat_map(|convention| &convention.examples);
         let risk = self.risk.iter().map(|risk| &risk.path);
         let all = symbols.chain(imports).chain(&self.entry_points).chain(tests).chain(map);
@@ -165,7 +170,9 @@ impl FactsA {
         let symbols = self.symbols.iter().map(|symbol| (&symbol.path, symbol.end_line));
         let examples = self.conventions.iter().flat_map(|convention| &convention.examples);
         let risk = self.risk.iter().map(|risk| (&risk.path, risk.lines));
+        let excerpts = self.excerpts.iter().map(|excerpt| (&excerpt.file, excerpt.end_line));
         let all = symbols.chain(examples.map(|example| (&example.path, example.line))).chain(risk);
+        let all = all.chain(excerpts);
         let mut last = BTreeMap::new();
         for (path, line) in all {
             let known = last.entry(path.as_str()).or_insert(0);

@@ -26,6 +26,7 @@ pub struct ReportA {
 /// Lines of a file: counted from 1, both ends included.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Excerpt {
     pub file: String,
     pub start_line: u32,

@@ -19,7 +19,10 @@ const TESTS_OF_ONE: usize = 2;
 /// Returns the report that answers a question without a model: about the best files of the map, with the lines in them
 /// that match.
 pub(crate) fn of_facts(world: World<'_>, known: &Known) -> ReportA {
-    let mut report = ReportA { excerpts: excerpts::of(world, known), ..draft(world, known, &[]) };
+    let mut report = ReportA {
+        excerpts: excerpts::of(world, known, excerpts::MOST),
+        ..draft(world, known, &[])
+    };
     // The files name their tests.
     if report.repo_map.relevant_files.iter().any(|file| file.purpose.contains("tests: ")) {
         report.verification_tips.clear();

@@ -1,46 +1,85 @@
 //! Finds the lines that a question is about: the definitions and sections of the best files whose text and names match best.
 //! Weak matches give nothing, because the Editor sends these lines again with every request.
+//!
+//! A file is cut into parts: definitions, and the lines between them. A part is worth the rank of its file times its share
+//! in what the file has of the question, so a small file gives most of its definitions and a large one its best. A long
+//! definition is shown by its first lines and the blocks that match best.
+//!
+//! `scripts/bench localize` measures how many of the functions that a commit changed are shown.
 
 use crate::contents;
-use crate::facts::Known;
+use crate::facts::{Known, is_telling};
 use act_kit::reports::report_a::Excerpt;
 use act_kit::world::{Symbol, World};
 
-/// Maximum numbers of files that are looked at, of sections, and of bytes with about `HEADER` for each section.
+/// Maximum number of bytes for a reader without a model. The host shows 12 kB, and its headers may be somewhat longer.
+pub(crate) const MOST: usize = 11_500;
+/// Maximum number of files that are looked at. A file with a lower rank is not looked at.
 const FILES: usize = 10;
-const SECTIONS: usize = 12;
-const BYTES: usize = 7_500;
-const HEADER: usize = 70;
-/// A file with a lower rank is not looked at, and a section with a smaller share of the best score is left out.
 const RANK: f64 = 0.3;
-const SHARE: f64 = 0.35;
-/// A longer definition is shown by its first lines and by the piece that matches best.
-const LONG: u32 = 90;
-const FIRST: u32 = 4;
-const PIECE: u32 = 40;
-/// Number of lines in a section of a file without definitions.
-const SECTION: u32 = 30;
-/// Maximum number of comment lines above a definition that belong to it.
-const COMMENT: usize = 12;
 /// Maximum number of bytes of a file that are read.
 const FILE: u64 = 512 << 10;
+/// Bytes of a header beside the path, and of a line beside its text, as the host shows them.
+const HEADER: usize = 45;
+const NUMBER: usize = 7;
+/// A longer definition is shown by its first lines and by its best blocks of lines.
+const LONG: u32 = 60;
+const FIRST: u32 = 4;
+const BLOCK: usize = 12;
+const BLOCKS: usize = 4;
+/// Number of lines in a part without a definition, and of lines with text that it has at least beside definitions: a
+/// closing brace and an export say nothing.
+const SECTION: u32 = 30;
+const LEAST: usize = 3;
+/// Maximum number of comment lines above a definition that belong to it.
+const COMMENT: usize = 12;
 /// Number of words of a usual definition, which is not held against it.
 const USUAL: f64 = 80.0;
-/// Sections with fewer lines between them become one.
+/// Ranges with fewer lines between them become one.
 const BETWEEN: u32 = 3;
 
-/// A range of lines and how well it matches.
-struct Section {
-    file: u32,
+// The weights below were chosen on 125 commits of five projects, and checked on 125 others.
+/// A definition that the question names has at least this share of the best score in its file.
+const NAMED: f64 = 0.8;
+/// The scores of a file's parts are raised to this power, so that the best ones stand out.
+const SHARPNESS: f64 = 2.5;
+/// How much it is held against a part that other parts of its file match as well: the power of the sum of their scores.
+const CROWD: f64 = 0.3;
+/// How much a part's size is held against it: the power of its bytes, at least `SMALL` of them.
+const SIZE: f64 = 0.3;
+const SMALL: f64 = 300.0;
+/// A part with a smaller share of the best score is left out.
+const SHARE: f64 = 0.05;
+
+type Ranges = Vec<(u32, u32)>;
+
+/// A definition with the comment above it, or lines between definitions. Lines count from 1, both ends included.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part<'s> {
+    /// The name of the definition, or of the type around the lines.
+    name: &'s str,
+    is_definition: bool,
+    /// The first line without the comment.
+    defined: u32,
     first: u32,
     last: u32,
-    score: f64,
-    /// The question names the definition.
-    is_named: bool,
 }
 
-/// Returns ranges, those of the file with the best match first; none when nothing matches well.
-pub(crate) fn of(world: World<'_>, known: &Known) -> Vec<Excerpt> {
+/// What is shown of a part, and how well it matches.
+struct Section {
+    /// Position among the files that are looked at.
+    file: usize,
+    is_definition: bool,
+    /// The question names the definition.
+    is_named: bool,
+    ranges: Ranges,
+    /// What is shown where `ranges` do not fit.
+    shorter: Ranges,
+    score: f64,
+}
+
+/// Returns ranges of at most `most` bytes, those of the file with the best match first; none when nothing matches well.
+pub(crate) fn of(world: World<'_>, known: &Known, most: usize) -> Vec<Excerpt> {
     let survey = &known.survey;
     let worth = |at: &u32| {
         let unit = survey.unit(*at);
@@ -55,107 +94,154 @@ pub(crate) fn of(world: World<'_>, known: &Known) -> Vec<Excerpt> {
     }
     let paths = files.iter().map(|at| survey.path(*at)).collect::<Vec<_>>();
     let outlines = world.repository.outlines(&paths);
-    let texts = world.repository.read(&paths, FILE);
-    let texts = texts.into_iter().map(|text| text.unwrap_or_default());
-    let texts = texts.map(|text| String::from_utf8_lossy(&text).into_owned()).collect::<Vec<_>>();
+    let texts = world.repository.read(&paths, FILE).into_iter();
+    let texts = texts.map(|text| String::from_utf8_lossy(&text.unwrap_or_default()).into_owned());
+    let texts = texts.collect::<Vec<_>>();
+    let lines = texts.iter().map(|text| text.lines().collect::<Vec<_>>()).collect::<Vec<_>>();
+    let bytes = |file: usize, ranges: &Ranges| {
+        let range = |(first, last): &(u32, u32)| {
+            let lines = lines[file][*first as usize - 1..*last as usize].iter();
+            HEADER + paths[file].len() + lines.map(|line| line.len() + NUMBER).sum::<usize>()
+        };
+        ranges.iter().map(range).sum::<usize>()
+    };
     let mut found = vec![];
-    for ((at, text), outline) in files.iter().zip(&texts).zip(outlines) {
+    for (file, outline) in outlines.into_iter().enumerate() {
         let symbols = outline.map(|outline| outline.symbols).unwrap_or_default();
-        let lines = text.lines().collect::<Vec<_>>();
-        found.extend(sections(known, *at, &lines, &symbols));
+        let mut sections = sections(known, file, &lines[file], &symbols);
+        weigh(&mut sections, known.ranks[files[file] as usize].max(RANK));
+        found.extend(sections);
+    }
+    for section in &mut found {
+        section.score /= (bytes(section.file, &section.ranges) as f64).max(SMALL).powf(SIZE);
     }
     let best = found.iter().map(|section| section.score).fold(0.0, f64::max);
-    for section in &mut found {
-        let least = if section.is_named { SHARE * best } else { 0.0 };
-        section.score = section.score.max(least);
-    }
-    found.sort_by(|a, b| {
-        b.score.total_cmp(&a.score).then((a.file, a.first).cmp(&(b.file, b.first)))
-    });
     found.retain(|section| section.score >= SHARE * best);
-    let bytes = |section: &Section| {
-        let at = files.iter().position(|at| *at == section.file).unwrap_or_default();
-        let lines = texts[at].lines().skip(section.first as usize - 1);
-        let lines = lines.take((section.last - section.first + 1) as usize);
-        HEADER + lines.map(|line| line.len() + 6).sum::<usize>()
-    };
-    let mut left = BYTES;
-    found.retain(|section| {
-        let size = bytes(section);
-        let fits = size <= left;
-        left -= if fits { size } else { 0 };
-        fits
+    found.sort_by(|a, b| {
+        b.score.total_cmp(&a.score).then((a.file, &a.ranges).cmp(&(b.file, &b.ranges)))
     });
-    found.truncate(SECTIONS);
-    in_order(known, found)
+    let (mut left, mut shown) = (most, vec![]);
+    for Section { file, ranges, shorter, .. } in found {
+        let Some(ranges) = [ranges, shorter].into_iter().find(|one| bytes(file, one) <= left)
+        else {
+            continue;
+        };
+        left -= bytes(file, &ranges);
+        shown.extend(ranges.into_iter().map(|(first, last)| (file, first, last)));
+    }
+    in_order(&paths, &shown)
 }
 
-/// Returns the definitions and sections of a file that match. In a long definition it is the piece that matches best, with
-/// the definition's first lines.
-fn sections(known: &Known, file: u32, lines: &[&str], symbols: &[Symbol]) -> Vec<Section> {
-    let mut found = vec![];
-    let total = lines.len() as u32;
-    let rank = known.ranks[file as usize].max(RANK).sqrt();
+/// Turns the scores of one file's sections into their worth in a file of this rank.
+fn weigh(sections: &mut [Section], rank: f64) {
+    let best = sections.iter().map(|section| section.score).fold(0.0, f64::max);
+    let definitions = sections.iter().filter(|section| section.is_definition).count();
+    for section in sections.iter_mut().filter(|section| section.is_definition) {
+        // The fewer definitions a file has, the likelier each of them is the one, whatever its words are.
+        let few = best / (definitions as f64).sqrt();
+        let named = if section.is_named { NAMED * best } else { 0.0 };
+        section.score = section.score.max(few).max(named);
+    }
+    let sum = sections.iter().map(|section| section.score.powf(SHARPNESS)).sum::<f64>();
+    for section in sections {
+        section.score = rank * section.score.powf(SHARPNESS) / sum.powf(CROWD);
+    }
+}
+
+/// Returns the parts of a file that match, with their scores by BM25.
+fn sections(known: &Known, file: usize, lines: &[&str], symbols: &[Symbol]) -> Vec<Section> {
     let score = |name: &str, first: u32, last: u32| {
         let text = lines[first as usize - 1..last as usize].join("\n");
         let content = contents::of_text(&known.terms, &text);
-        let strong = !known.terms.weak();
-        let different = content.words.iter().filter(|(at, _)| strong >> at & 1 == 1).count();
-        // One common word is no match.
-        let matches = different >= 2 || !content.names.is_empty() || !content.texts.is_empty();
-        let score = known.weights.of_section(&known.terms, name, &content, USUAL);
-        if matches { rank * score } else { 0.0 }
+        known.weights.of_section(&known.terms, name, &content, USUAL)
     };
-    let mut add = |first: u32, last: u32, score: f64, is_named: bool| {
-        if score > 0.0 {
-            found.push(Section { file, first, last, score, is_named });
+    let mut found = vec![];
+    for Part { name, is_definition, defined, first, last } in parts(lines, symbols) {
+        let lower = name.to_lowercase();
+        let is_named = is_definition && known.terms.names.iter().any(|name| name.text == lower);
+        let mut section = Section {
+            file,
+            is_definition,
+            is_named,
+            ranges: vec![(first, last)],
+            shorter: vec![(first, last)],
+            score: score(name, first, last),
+        };
+        if last - first >= LONG {
+            let starts = (defined..=last).step_by(BLOCK);
+            let block = |from: u32| (from, last.min(from + BLOCK as u32 - 1));
+            let blocks = starts.map(block).map(|(from, to)| (score("", from, to), from, to));
+            let mut blocks = blocks.collect::<Vec<_>>();
+            // Its length is not held against a definition that matches well in one place.
+            let piece = |near: &[(f64, u32, u32)]| score("", near[0].1, near[2].2);
+            let best = blocks.windows(3).map(piece).fold(0.0, f64::max);
+            section.score = section.score.max(best);
+            blocks.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+            let with = |count: usize| {
+                let blocks = blocks.iter().take(count).map(|(_, from, to)| (*from, *to));
+                joined(std::iter::once((defined, defined + FIRST - 1)).chain(blocks).collect())
+            };
+            (section.ranges, section.shorter) = (with(BLOCKS), with(1));
         }
-    };
-    for symbol in leaves(symbols) {
-        let (defined, last) = (symbol.first_line.max(1), symbol.last_line.min(total));
-        if defined > last {
-            continue;
-        }
-        let first = with_comment(lines, defined);
-        let lower = symbol.name.to_lowercase();
-        let is_named = known.terms.names.iter().any(|name| name.text == lower);
-        let whole = score(&symbol.name, first, last);
-        if last - first < LONG {
-            add(first, last, whole, is_named);
-            continue;
-        }
-        let starts = (first..=last - PIECE + 1).step_by(10);
-        let pieces = starts.map(|from| (from, score("", from, from + PIECE - 1)));
-        let best =
-            pieces.fold((first, 0.0), |best, piece| if piece.1 > best.1 { piece } else { best });
-        // Its length is not held against a definition that matches well in one piece.
-        let score = whole.max(best.1);
-        add(defined, defined + FIRST - 1, score, is_named);
-        add(best.0, best.0 + PIECE - 1, score, is_named);
+        found.push(section);
     }
-    if symbols.is_empty() {
-        for first in (1..=total).step_by(SECTION as usize) {
-            let last = total.min(first + SECTION - 1);
-            add(first, last, score("", first, last), false);
-        }
-    }
+    found.retain(|section| section.score > 0.0);
     found
 }
 
-/// Returns the definitions that contain no other one.
-fn leaves(symbols: &[Symbol]) -> impl Iterator<Item = &Symbol> {
+/// Cuts a file into definitions and the lines between them, without tests. Definitions in a function belong to it, and
+/// methods stand for their type.
+fn parts<'s>(lines: &[&str], symbols: &'s [Symbol]) -> Vec<Part<'s>> {
+    let total = lines.len() as u32;
     let contains = |outer: &Symbol, inner: &Symbol| {
         let range = |symbol: &Symbol| (symbol.first_line, symbol.last_line);
         range(outer) != range(inner)
             && outer.first_line <= inner.first_line
             && inner.last_line <= outer.last_line
     };
-    // Symbols are sorted by line, so that the next one is inside if any is.
-    symbols
-        .iter()
-        .enumerate()
-        .filter(move |(at, symbol)| symbols.get(at + 1).is_none_or(|next| !contains(symbol, next)))
-        .map(|(_, symbol)| symbol)
+    let (mut parts, mut around, mut end) = (vec![], vec![], 0);
+    let mut is_covered = vec![false; lines.len()];
+    for (at, symbol) in symbols.iter().enumerate() {
+        let (defined, last) = (symbol.first_line.max(1), symbol.last_line.min(total));
+        if defined > last || last <= end {
+            continue;
+        }
+        let is_body = matches!(symbol.kind.as_str(), "function" | "method");
+        // Symbols are sorted by line, so that the next one is inside if any is.
+        let has_inner = symbols.get(at + 1).is_some_and(|next| contains(symbol, next));
+        if has_inner && !is_body && is_telling(symbol) {
+            around.push(symbol);
+            continue;
+        }
+        end = last;
+        let first = with_comment(lines, defined);
+        is_covered[first as usize - 1..last as usize].fill(true);
+        if is_telling(symbol) {
+            parts.push(Part { name: &symbol.name, is_definition: true, defined, first, last });
+        }
+    }
+    let is_free = |line: u32| !is_covered[line as usize - 1];
+    let is_blank = |line: &u32| lines[*line as usize - 1].trim().is_empty();
+    let mut line = 1;
+    while line <= total {
+        let first = line;
+        line += 1;
+        if !is_free(first) || is_blank(&first) {
+            continue;
+        }
+        let begins = |line: u32| around.iter().any(|symbol| symbol.first_line == line);
+        while line <= total && line - first < SECTION && is_free(line) && !begins(line) {
+            line += 1;
+        }
+        let last = (first..line).rev().find(|line| !is_blank(line)).unwrap_or(first);
+        if !symbols.is_empty() && (first..=last).filter(|line| !is_blank(line)).count() < LEAST {
+            continue;
+        }
+        let is_around = |symbol: &&&Symbol| (symbol.first_line..=symbol.last_line).contains(&first);
+        let name = around.iter().rev().find(is_around).map_or("", |symbol| &symbol.name);
+        parts.push(Part { name, is_definition: false, defined: first, first, last });
+    }
+    parts
 }
 
 /// Returns the first line of the comment that stands directly above a definition.
@@ -168,30 +254,32 @@ fn with_comment(lines: &[&str], defined: u32) -> u32 {
     defined - above.take_while(is_comment).count() as u32
 }
 
-/// Puts the sections of a file together, in the order of lines, the file of the best section first.
-fn in_order(known: &Known, found: Vec<Section>) -> Vec<Excerpt> {
-    let mut files = vec![];
-    for section in &found {
-        if !files.contains(&section.file) {
-            files.push(section.file);
+/// Sorts ranges, and joins those with few lines between them.
+fn joined(mut ranges: Ranges) -> Ranges {
+    ranges.sort_unstable();
+    let mut joined: Ranges = vec![];
+    for (first, last) in ranges {
+        match joined.last_mut() {
+            Some(before) if first <= before.1 + BETWEEN => before.1 = before.1.max(last),
+            _ => joined.push((first, last)),
         }
     }
-    let mut excerpts: Vec<Excerpt> = vec![];
+    joined
+}
+
+/// Puts the ranges of a file together, in the order of lines, the file of the best part first.
+fn in_order(paths: &[&str], shown: &[(usize, u32, u32)]) -> Vec<Excerpt> {
+    let mut files = vec![];
+    for (file, ..) in shown {
+        if !files.contains(file) {
+            files.push(*file);
+        }
+    }
+    let mut excerpts = vec![];
     for file in files {
-        let mut ranges = found.iter().filter(|section| section.file == file).collect::<Vec<_>>();
-        ranges.sort_by_key(|section| (section.first, section.last));
-        let path = known.survey.path(file);
-        for Section { first, last, .. } in ranges {
-            match excerpts.last_mut().filter(|before| before.file == path) {
-                Some(before) if *first <= before.end_line + BETWEEN => {
-                    before.end_line = before.end_line.max(*last);
-                }
-                _ => excerpts.push(Excerpt {
-                    file: path.to_owned(),
-                    start_line: *first,
-                    end_line: *last,
-                }),
-            }
+        let ranges = shown.iter().filter(|range| range.0 == file);
+        for (start_line, end_line) in joined(ranges.map(|range| (range.1, range.2)).collect()) {
+            excerpts.push(Excerpt { file: paths[file].to_owned(), start_line, end_line });
         }
     }
     excerpts
@@ -201,17 +289,56 @@ fn in_order(known: &Known, found: Vec<Section>) -> Vec<Excerpt> {
 mod tests {
     use super::*;
 
-    fn symbol(name: &str, first_line: u32, last_line: u32) -> Symbol {
-        Symbol { name: name.to_owned(), first_line, last_line, ..Symbol::default() }
+    fn symbol(name: &str, kind: &str, first_line: u32, last_line: u32) -> Symbol {
+        let (name, kind) = (name.to_owned(), kind.to_owned());
+        Symbol { name, kind, first_line, last_line, ..Symbol::default() }
+    }
+
+    fn section(score: f64, is_named: bool) -> Section {
+        let (ranges, shorter) = (vec![(1, 2)], vec![(1, 2)]);
+        Section { file: 0, is_definition: true, is_named, ranges, shorter, score }
+    }
+
+    // SCOUT-A-14
+    #[test]
+    fn a_file_is_cut_into_definitions_and_the_lines_between_them() {
+        let text = "use a;\nuse b;\nuse c;\n\nstruct Cart {\n  a: x,\n  b: y,\n  // Adds.\n  fn add() {\n    \
+                    #define X\n  }\n  fn total() {}\n}\n\n#[test]\nfn it_adds() {}\n\n}\n";
+        let lines = text.lines().collect::<Vec<_>>();
+        let symbols = [
+            symbol("Cart", "type", 5, 13),
+            symbol("add", "method", 9, 11),
+            symbol("X", "macro", 10, 10),
+            symbol("total", "method", 12, 12),
+            symbol("it_adds", "test", 15, 16),
+        ];
+        let parts = parts(&lines, &symbols);
+        let shown = parts.iter().map(|part| (part.name, part.first, part.last)).collect::<Vec<_>>();
+        assert_eq!(shown, [("add", 8, 11), ("total", 12, 12), ("", 1, 3), ("Cart", 5, 7)]);
+        assert_eq!(parts[0].defined, 9);
+        assert_eq!(with_comment(&["fn add() {}"], 1), 1);
     }
 
     #[test]
-    fn methods_stand_for_their_class_and_comments_belong_to_what_is_below_them() {
-        let symbols =
-            [symbol("Cart", 1, 9), symbol("add", 2, 4), symbol("total", 5, 9), symbol("x", 11, 11)];
-        let names = leaves(&symbols).map(|symbol| symbol.name.as_str()).collect::<Vec<_>>();
-        assert_eq!(names, ["add", "total", "x"]);
-        assert_eq!(with_comment(&["x = 1", "// Adds.", "# all", "fn add() {}"], 4), 2);
-        assert_eq!(with_comment(&["fn add() {}"], 1), 1);
+    fn each_definition_of_a_small_file_counts_and_of_a_large_one_the_best() {
+        let worth = |count: usize| {
+            let mut sections = (0..count).map(|_| section(0.1, false)).collect::<Vec<_>>();
+            sections[0].score = 10.0;
+            sections[1].is_named = true;
+            weigh(&mut sections, 1.0);
+            let best = sections[0].score;
+            [1, 2].map(|at| sections[at].score / best)
+        };
+        let (small, large) = (worth(3), worth(100));
+        assert!(small[1] > 0.2 && large[1] < SHARE, "{small:?} {large:?}");
+        assert!(small[0] > 0.5 && large[0] > 0.5, "a named one counts in both");
+    }
+
+    #[test]
+    fn ranges_with_few_lines_between_them_become_one() {
+        assert_eq!(joined(vec![(20, 30), (1, 4), (7, 9), (8, 8)]), [(1, 9), (20, 30)]);
+        let shown = in_order(&["a", "b"], &[(1, 5, 6), (0, 1, 1), (1, 1, 2)]);
+        let shown = shown.iter().map(|one| (one.file.as_str(), one.start_line, one.end_line));
+        assert_eq!(shown.collect::<Vec<_>>(), [("b", 1, 6), ("a", 1, 1)]);
     }
 }

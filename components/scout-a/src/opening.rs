@@ -95,13 +95,13 @@ fn conventions(found: &[Convention]) -> String {
 /// Shows the lines that the question is about (see [`excerpts`]), each range between tags.
 fn lines(world: World<'_>, known: &Known) -> String {
     let mut text = String::new();
-    for Excerpt { file, start_line, end_line } in excerpts::of(world, known) {
+    for Excerpt { file, start_line, end_line } in excerpts::of(world, known, LINES) {
         let Some(Ok(bytes)) = world.repository.read(&[&file], FILE).pop() else { continue };
         let whole = String::from_utf8_lossy(&bytes);
         let shown = numbered(&whole, start_line as usize, end_line as usize, LINES);
         let shown = format!("<file path={file:?}>\n{shown}</file>\n");
         if text.len() + shown.len() > LINES {
-            break;
+            continue;
         }
         text.push_str(&shown);
     }

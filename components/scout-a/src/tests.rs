@@ -278,6 +278,11 @@ fn facts_need_no_model_and_say_what_there_is() {
     );
     assert_eq!((&facts["truncated"], &facts["left_out"]), (&json!(false), &json!({})));
     assert_eq!((&facts["question"], &facts["scout"]), (&json!("round the price"), &json!("a")));
+    assert_eq!(
+        facts["excerpts"],
+        json!([{"file": "src/price.py", "start_line": 1, "end_line": 2}]),
+        "SCOUT-A-14"
+    );
 }
 
 // SCOUT-A-8

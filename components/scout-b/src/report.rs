@@ -3,7 +3,7 @@
 
 use crate::conflicts;
 use crate::draft::Rank;
-use crate::facts::{Command, FactsB, Project, System, Topic};
+use crate::facts::{Command, FactsB, Pipeline, Project, System, Topic};
 use crate::opening::primary;
 use crate::statement::line_of;
 use crate::tree::Tree;
@@ -78,7 +78,7 @@ pub(crate) fn check_lines(report: &ReportB, tree: &Tree<'_>) -> Result<(), Strin
 pub(crate) fn of_facts(facts: &FactsB, package: Option<&str>) -> ReportB {
     let mut report = ReportB { schema_version: SCHEMA_VERSION.into(), ..ReportB::default() };
     if let Some(project) = primary(facts, package) {
-        add_project(&mut report, project);
+        add_project(&mut report, project, facts.pipeline.as_ref());
     }
     report.build.notes = notes(facts, package).join("; ");
     if let Some(failure) = &facts.failure {
@@ -102,8 +102,10 @@ pub(crate) fn of_facts(facts: &FactsB, package: Option<&str>) -> ReportB {
     report
 }
 
-fn add_project(report: &mut ReportB, project: &Project) {
-    let text = |command: &Option<Command>| command.as_ref().map(|command| command.command.clone());
+fn add_project(report: &mut ReportB, project: &Project, pipeline: Option<&Pipeline>) {
+    let text = |command: &Option<Command>| {
+        command.as_ref().filter(|command| is_line(command)).map(|command| command.command.clone())
+    };
     let commands = &project.commands;
     report.build.detected_system = project.system;
     report.build.commands = BuildCommands {
@@ -124,9 +126,30 @@ fn add_project(report: &mut ReportB, project: &Project) {
         integration: text(&commands.integration),
     };
     report.test.coverage_command = text(&commands.coverage);
-    report.test.notes = commands.test.iter().filter_map(|test| test.remark.clone()).collect();
+    let tests = commands.test.iter();
+    let place = tests.clone().filter(|test| !is_line(test)).map(|test| place(test, pipeline));
+    let notes = place.chain(tests.filter_map(|test| test.remark.clone()));
+    report.test.notes = notes.collect::<Vec<_>>().join("; ");
     if report.test.detected_framework == Framework::Custom && project.framework != "custom" {
         report.test.framework_name = Some(project.framework.clone());
+    }
+}
+
+/// Returns whether a command is one line. A report shows every value on one line, and there several lines of a shell would be
+/// another command.
+fn is_line(command: &Command) -> bool {
+    !command.command.trim().contains('\n')
+}
+
+/// Says where a command of several lines is.
+fn place(command: &Command, pipeline: Option<&Pipeline>) -> String {
+    let Command { source, .. } = command;
+    let mut steps = pipeline.iter().flat_map(|pipeline| &pipeline.steps);
+    let step = steps.find(|step| step.source == *source && !step.name.is_empty());
+    let at = format!("{}:{}", source.path, source.line);
+    match step {
+        Some(step) => format!("the step `{}` ({at}) runs the tests", step.name),
+        None => format!("the commands at {at} run the tests"),
     }
 }
 

@@ -8,6 +8,8 @@ use serde_json::Value;
 
 use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
+use act_agent::scout::Lines;
+use act_agent::scout::facts_a::{Convention, FactsA, Mapped, Test};
 use act_agent::scout::facts_b::{
     Command, Conflict, FactsB, Failure as LoggedFailure, Location, Pipeline, PipelineStep,
     Prerequisite, Problem, Project,
@@ -138,17 +140,108 @@ fn read_log(path: &Path) -> Result<String, Failure> {
 const SHOWN: usize = 12;
 
 fn facts_lines(scout: &WhichScout, facts: &ScoutFacts) -> Vec<Line> {
-    let name = match scout {
-        WhichScout::A => "a",
-        WhichScout::B => "b",
-        WhichScout::Named(name) => name,
+    let document = || facts.document.clone();
+    let (name, lines) = match scout {
+        WhichScout::A => {
+            let of_a = serde_json::from_value(document());
+            ("a", of_a.map(|of_a| facts_of_a(&of_a, &facts.excerpts)).ok())
+        }
+        WhichScout::B => {
+            ("b", serde_json::from_value(document()).map(|of_b| fact_lines(&of_b)).ok())
+        }
+        WhichScout::Named(name) => (name.as_str(), None),
     };
-    let of_b = (*scout == WhichScout::B).then(|| serde_json::from_value(facts.document.clone()));
-    let lines = match of_b {
-        Some(Ok(facts)) => fact_lines(&facts),
-        _ => outline(&shortened(&facts.document)),
-    };
+    let lines = lines.unwrap_or_else(|| outline(&shortened(&facts.document)));
     [vec![title(name, ", facts", &facts.summary)], lines].concat()
+}
+
+/// Number of names of one file, and of files that a test exercises, that are printed for people.
+const NAMES: usize = 6;
+
+/// Returns the facts of Scout A for people: what a task begins with, and where the rest is.
+fn facts_of_a(facts: &FactsA, excerpts: &[Lines]) -> Vec<Line> {
+    let mut out = vec![];
+    let mut section = |name: &str, lines: Vec<Line>, count: usize| {
+        if !lines.is_empty() {
+            out.push(Line::plain(""));
+            out.push(Line::of(Tone::Strong, name));
+            out.extend(lines);
+            out.extend(more(count, "files"));
+        }
+    };
+    let listed = |names: &[String]| {
+        let more = names.len().saturating_sub(NAMES);
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        format!("{}{more}", names[..names.len().min(NAMES)].join(", "))
+    };
+    let with = |path: &str, between: &str, names: &[String]| match names.is_empty() {
+        true => Line::plain(format!("  {path}")),
+        false => {
+            Line::plain(format!("  {path}")).and(Tone::Faint, format!("{between}{}", listed(names)))
+        }
+    };
+    let map = facts.map.iter().take(SHOWN);
+    let map = map.map(|Mapped { path, symbols, .. }| with(path, "  ", symbols)).collect();
+    section("map, best file first", map, facts.map.len());
+    section("lines that match", excerpts.iter().flat_map(excerpt).collect(), 0);
+    // The tests of the best files come first.
+    let place = |path: &String| facts.map.iter().position(|mapped| mapped.path == *path);
+    let of_test = |test: &Test| {
+        let places = test.exercises.iter().filter_map(place);
+        places.min().unwrap_or(usize::MAX)
+    };
+    let mut tests: Vec<_> = facts.tests.iter().collect();
+    tests.sort_by_key(|test| of_test(test));
+    let shown = tests.iter().take(SHOWN);
+    let shown = shown.map(|test| with(&test.path, " exercises ", &test.exercises)).collect();
+    section("tests", shown, tests.len());
+    section("conventions", facts.conventions.iter().map(convention).collect(), 0);
+    let count = |name: &str, listed: usize| {
+        let missing = facts.left_out.get(name).copied().unwrap_or_default();
+        usize::try_from(missing).unwrap_or(usize::MAX).saturating_add(listed)
+    };
+    let rest = format!(
+        "`--json` prints all of it, with {} definitions, {} imports, {} entry points and the risk of {} files.",
+        count("symbols", facts.symbols.len()),
+        count("imports", facts.imports.len()),
+        count("entry_points", facts.entry_points.len()),
+        count("risk", facts.risk.len()),
+    );
+    out.push(Line::plain(""));
+    out.push(Line::of(Tone::Faint, rest));
+    if let Some(unseen) = facts.left_out.get("not_looked_at").filter(|count| **count > 0) {
+        let unseen = format!("The time did not suffice for {unseen} source files; ask again.");
+        out.push(Line::of(Tone::Caution, unseen));
+    }
+    out
+}
+
+/// Returns lines of a file below its name, with their numbers.
+fn excerpt(excerpt: &Lines) -> Vec<Line> {
+    let Lines { path, first, lines } = excerpt;
+    let end = u64::from(*first) + lines.len() as u64 - 1;
+    let width = end.to_string().len();
+    let mut out =
+        vec![Line::plain(format!("  {path}")).and(Tone::Faint, format!(":{first}-{end}"))];
+    for (number, text) in (u64::from(*first)..).zip(lines) {
+        let number = Line::of(Tone::Faint, format!("  {number:>width$}  "));
+        out.push(number.and(Tone::Plain, text.replace('\t', "    ")));
+    }
+    out
+}
+
+/// Returns a convention as a sentence, with the first place that shows it.
+fn convention(convention: &Convention) -> Line {
+    let Convention { topic, language, value, count, total, examples } = convention;
+    let topic = topic.replace('_', " ");
+    let language = language.as_ref().map_or(String::new(), |language| format!(" in {language}"));
+    let text = Line::plain(format!("  {topic}{language}: {value}, in {count} of {total} cases"));
+    match examples.first() {
+        Some(example) => {
+            text.and(Tone::Faint, format!(", as in {}:{}", example.path, example.line))
+        }
+        None => text,
+    }
 }
 
 /// Returns the value with long lists cut to [`SHOWN`] items and the number of the others.

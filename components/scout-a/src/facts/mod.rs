@@ -10,7 +10,7 @@ mod risk;
 use crate::rank::Weights;
 use crate::survey::Survey;
 use crate::terms::Terms;
-use crate::{contents, rank};
+use crate::{contents, excerpts, rank};
 use act_kit::inventory::Inventory;
 use act_kit::reports::facts_a::{
     Convention, FactsA, Import, Inventory as Summary, Language, Mapped, Risk, Symbol,
@@ -200,6 +200,7 @@ impl Known {
             entry_points,
             tests,
             map,
+            excerpts: excerpts::of(world, self, excerpts::MOST),
             conventions: self.conventions(world),
             risk,
             left_out,
@@ -332,7 +333,7 @@ impl Known {
 }
 
 /// Returns whether a symbol says something about the product: tests and their modules do not.
-fn is_telling(symbol: &act_kit::world::Symbol) -> bool {
+pub(crate) fn is_telling(symbol: &act_kit::world::Symbol) -> bool {
     let in_tests = symbol.container.as_deref() == Some("tests");
     symbol.kind != "test" && !in_tests && !(symbol.kind == "module" && symbol.name == "tests")
 }

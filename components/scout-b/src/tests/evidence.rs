@@ -47,6 +47,22 @@ fn steps_of_the_pipeline_are_facts_and_come_before_the_manifest_also_over_severa
     assert_eq!(facts["suggested_image"], "node:22");
 }
 
+// SCOUT-B-29
+#[test]
+fn a_command_of_several_lines_is_named_by_its_step_in_a_report() {
+    let report_of = |command: &str| {
+        let gate = format!("verification:\n  steps:\n    - name: unit\n      command: {command}\n");
+        let host = FakeHost::new(Files::of(&[("package.json", NODE), ("agent.yaml", &gate)]));
+        asked(&host, &Question { facts_only: true, ..question(&[("form", "report")]) })
+    };
+    let several = report_of("|\n        set -e\n        node --test");
+    assert_eq!(several["test"]["commands"]["all"], "");
+    assert_eq!(several["test"]["notes"], "the step `unit` (agent.yaml:5) runs the tests");
+    let one = report_of("node --test");
+    assert_eq!(one["test"]["commands"]["all"], "node --test");
+    assert_eq!(one["test"]["notes"], "");
+}
+
 // SCOUT-B-4
 #[test]
 fn a_step_of_the_pipeline_that_nothing_else_names_is_the_test() {

@@ -15,7 +15,10 @@ use crate::capabilities::component_file;
 use crate::prepare::{AuditMode, ComponentLoader, Incomplete};
 use crate::{prepare, run};
 use act_agent::scout::difference::{Difference, differences};
-use act_agent::scout::{self, Grounded, OwnReport, QueryEnd, Question, Scout, check_facts};
+use act_agent::scout::facts_a::FactsA;
+use act_agent::scout::{
+    self, Grounded, Lines, OwnReport, QueryEnd, Question, Scout, check_facts, excerpts,
+};
 use act_audit::{Audit, AuditError};
 use act_component::registry::{Member, Refused, Registry};
 use act_component::{
@@ -420,6 +423,8 @@ pub struct ScoutFacts {
     pub summary: String,
     /// The facts, in the Scout's own schema.
     pub document: Value,
+    /// The lines that facts of Scout A name, as the files are now. Empty for another Scout.
+    pub excerpts: Vec<Lines>,
 }
 
 /// Returns the facts that a Scout computes without a model: one query, without attempts and conversation.
@@ -462,7 +467,9 @@ pub async fn facts(args: ScoutArgs, events: &Events) -> Result<ScoutFacts, Failu
     let checked = tokio::task::spawn_blocking(move || {
         let summary = check_facts(&name, &raw, &own, &view)?;
         let document = serde_json::from_str(&raw).map_err(|error| error.to_string())?;
-        Ok(ScoutFacts { summary, document })
+        let facts = FactsA::parse(&raw).ok().filter(|_| name.as_str() == "scout-a");
+        let excerpts = facts.map(|facts| excerpts(&facts, &view)).unwrap_or_default();
+        Ok(ScoutFacts { summary, document, excerpts })
     });
     let checked: Result<ScoutFacts, String> =
         checked.await.unwrap_or_else(|_| Err("the check itself failed; please report it".into()));

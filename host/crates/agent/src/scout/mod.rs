@@ -4,12 +4,14 @@
 //!   report that fits.
 //! - [`shown`] writes reports as the Editor's model reads them.
 //! - [`Grounded`] rejects reports with a wrong schema, and reports that name paths or lines which do not exist.
+//! - [`excerpts`] reads the lines that facts of Scout A name, for people.
 //! - [`difference`] compares the reports of two components (`act scout --with --compare`).
 //!
 //! The shapes of reports and facts are those of the crate `act-reports`, which the components share.
 
 mod check;
 pub mod difference;
+mod excerpts;
 pub mod shown;
 
 use std::time::{Duration, Instant};
@@ -24,6 +26,7 @@ pub use act_reports::{facts_a, facts_b, report_a, report_b};
 pub use check::{
     Grounded, OwnReport, Ungrounded, check_facts, check_facts_schema, ground_a, ground_facts_b,
 };
+pub use excerpts::{Lines, excerpts};
 
 /// A question of the Editor.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
