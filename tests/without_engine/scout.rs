@@ -166,6 +166,11 @@ fn facts_of_build_and_tests_name_their_places_and_a_log_is_analysed() {
 /// SCOUT-10: the map comes first, then the lines that match, tests and conventions in words.
 #[test]
 fn facts_are_shown_to_people_in_the_order_in_which_they_help() {
+    // A convention needs some cases.
+    let shop = || {
+        let text = "def check(item):\n    return item\n";
+        (0..12).fold(shop(), |shop, n| shop.file(&format!("src/check_{n}.py"), text))
+    };
     let told = shop().act(["scout", "a", "--facts", "total of a price"]).status(0).inert();
     let text = told.stdout_text();
     let parts = [
@@ -175,7 +180,7 @@ fn facts_are_shown_to_people_in_the_order_in_which_they_help() {
         "\ntests\n  tests/test_price.py exercises src/price.py\n",
         "\nconventions\n  ",
         " in Python: ",
-        "`--json` prints all of it, with 2 definitions, 1 imports",
+        "`--json` prints all of it, with 14 definitions, 1 imports",
     ];
     let places: Vec<_> = parts.iter().map(|part| text.find(part)).collect();
     assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{places:?}\n{told}");

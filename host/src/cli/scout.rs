@@ -184,12 +184,12 @@ fn facts_of_a(facts: &FactsA, excerpts: &[Lines]) -> Vec<Line> {
     let map = map.map(|Mapped { path, symbols, .. }| with(path, "  ", symbols)).collect();
     section("map, best file first", map, facts.map.len());
     section("lines that match", excerpts.iter().flat_map(excerpt).collect(), 0);
-    // The tests of the best files come first.
-    let place = |path: &String| facts.map.iter().position(|mapped| mapped.path == *path);
-    let of_test = |test: &Test| {
-        let places = test.exercises.iter().filter_map(place);
-        places.min().unwrap_or(usize::MAX)
+    // The tests that match best come first, then those of the best files.
+    let place = |path: &String| {
+        let place = facts.map.iter().position(|mapped| mapped.path == *path);
+        place.unwrap_or(usize::MAX)
     };
+    let of_test = |test: &Test| (place(&test.path), test.exercises.iter().map(place).min());
     let mut tests: Vec<_> = facts.tests.iter().collect();
     tests.sort_by_key(|test| of_test(test));
     let shown = tests.iter().take(SHOWN);
