@@ -27,6 +27,7 @@ const MAX_STDIN: u64 = 64 << 20;
 const AFTER_HELP: &str = "\
 Examples:
   act scout a \"where are dates parsed\"
+  act scout a --facts \"where are dates parsed\"   the files and lines that fit, without a model
   act scout b --facts --json    computed facts only, without a model
   make test 2>&1 | act scout b --log - \"why does it fail\"
   act scout b --with next.wasm --compare \"how is it tested\"
