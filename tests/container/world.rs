@@ -167,6 +167,7 @@ impl World {
     ) -> DockerVerifier {
         DockerVerifier {
             variant: None,
+            tests_weakened: Arc::default(),
             downloads: self.downloads,
             warm: None,
             engine,

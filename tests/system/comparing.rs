@@ -211,6 +211,10 @@ fn an_old_test_that_fails_on_the_changed_code_is_named() {
     let old = summary.lines().find(|line| line.starts_with("- `old tests: fail")).unwrap();
     assert!(old.contains("tests/test_shop.py::test_zero"), "{old}");
     assert!(summary.contains("> The task lets it grow.\n"), "{summary}");
+    // The first run decided; the manifest, the log and the history say what its tests are worth.
+    let run = told.runs()[0].clone();
+    let weakened = told.manifest(&run)["tests_weakened"].clone();
+    assert_eq!(weakened, json!(["tests/test_shop.py:5 test_zero (assertion_changed)"]));
 }
 
 /// EDITOR-82, CLI: `require` refuses a success without evidence, and the user may allow the change of a test.
@@ -239,8 +243,20 @@ fn required_evidence_decides_the_end_of_a_task() {
             done_because("It is right now."),
         ]
     };
-    let told = act("report", edits()).run("write it").status(0);
+    let first = act("report", edits());
+    let told = first.clone().run("write it").status(0);
+    let run_id = told.runs()[0].clone();
     told.stdout_has("red first: ").stdout_has("old tests: fail");
+    // STORE, AUDIT-24: what outlives the task.
+    let history = first.clone().act(["history", "--json"]).status(0).json();
+    assert_eq!(history["tasks"][0]["evidence"], "red_first, old_tests fail");
+    let export = ["audit", "export", "--in-toto", &run_id];
+    let statement = first.act(export).status(0).json();
+    let record = statement["predicate"]["configuration"].as_array().unwrap().last().unwrap();
+    let evidence = record["annotations"]["evidence"].as_str().unwrap();
+    assert!(evidence.starts_with("red_first red_first; old_tests fail; run_"), "{evidence}");
+    let inputs = record["annotations"]["gate_inputs_changed"].as_str().unwrap();
+    assert!(inputs.contains("tests/answer.sh (assertion_changed)"), "{inputs}");
     // The old test fails, and nobody asked for that.
     let idle = (0..3).map(|_| json!({"role": "editor", "text": "I am done."}));
     let told = act("require", edits().into_iter().chain(idle).collect()).run("write it");

@@ -208,6 +208,7 @@ fn history_lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
         1 => detail(last),
         _ => detail(&format!("{last}, the last of {runs}")),
     }));
+    lines.extend(task.evidence.as_ref().map(|words| detail(&format!("tests: {words}"))));
     lines
 }
 
@@ -227,6 +228,7 @@ mod tests {
             max_attempts: 12,
             replans: 0,
             run_ids: vec![],
+            evidence: None,
             submitted_at: "2026-11-21T10:00:00.000Z".into(),
             started_at: None,
             finished_at: None,

@@ -125,6 +125,13 @@ pub struct Evidence {
 }
 
 impl Evidence {
+    /// The results in stable words: `red_first`, or `not_shown, old_tests fail`.
+    pub fn words(&self) -> String {
+        let old = self.old_tests.as_ref();
+        let old = old.map(|old| format!(", old_tests {}", old.result.as_str()));
+        format!("{}{}", self.red_first.result.as_str(), old.unwrap_or_default())
+    }
+
     /// One sentence for each result, for people.
     pub fn sentences(&self) -> Vec<String> {
         let red = &self.red_first;

@@ -831,6 +831,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         repo: held.clone(),
         config: Arc::new(VerificationConfig::of(config)),
         variant: None,
+        tests_weakened: Arc::default(),
         task_id: Some(input.task_id.clone()),
         components,
         audit: audit.clone(),

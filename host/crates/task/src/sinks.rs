@@ -50,6 +50,10 @@ impl Sink for RunSink {
                 store.run_finished(run_id, status.as_str(), audit_head.as_deref()),
                 "verify_finished",
             ),
+            EventKind::Evidence { evidence } => {
+                let Some(task_id) = &self.task_id else { return };
+                (store.evidence(task_id, &evidence.words()), "evidence")
+            }
             EventKind::ReportWritten { path, sha256 } => {
                 (self.report_written(path, sha256), "report_written")
             }

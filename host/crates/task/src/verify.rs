@@ -142,6 +142,7 @@ async fn run_and_report(
         repo: root.clone(),
         config: Arc::new(VerificationConfig::of(&config)),
         variant: None,
+        tests_weakened: Arc::default(),
         downloads,
         // What a person or a claim is told is always the result of a run that began with nothing.
         warm: None,

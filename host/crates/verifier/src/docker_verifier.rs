@@ -35,7 +35,7 @@ use rustix::process::{getegid, geteuid};
 use std::collections::HashMap;
 use std::io;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -80,6 +80,8 @@ pub struct DockerVerifier {
     pub downloads: Downloads,
     /// The warm runs of the task; `None` where every run is cold.
     pub warm: Option<Arc<WarmRuns>>,
+    /// Places where the tests of the task demand less than at its start, for the manifest.
+    pub tests_weakened: Arc<Mutex<Vec<String>>>,
     pub task_id: Option<String>,
     /// The components that take part in the task.
     pub components: Vec<ComponentDigest>,
@@ -89,6 +91,10 @@ pub struct DockerVerifier {
 }
 
 impl Verifier for DockerVerifier {
+    fn tests_weakened(&self, places: Vec<String>) {
+        *self.tests_weakened.lock().unwrap_or_else(PoisonError::into_inner) = places;
+    }
+
     fn run<'a>(
         &'a self,
         attempt: u32,
@@ -351,6 +357,11 @@ impl<'a> Run<'a> {
             base: base.as_ref().map(|(base, _)| base.record.key.clone()),
             engine: verifier.engine.identity().clone(),
             components: verifier.components.clone(),
+            tests_weakened: verifier
+                .tests_weakened
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .clone(),
             audit_head: None,
             act_version: env!("CARGO_PKG_VERSION").to_owned(),
         };

@@ -33,6 +33,8 @@ pub(super) struct Weakened {
     fewer_refused: Option<String>,
 }
 
+/// Places that a manifest lists, as many as the audit log records files of one run.
+const IN_MANIFEST: usize = 200;
 /// Places that one answer lists; a task that changes more of them needs a look at the files.
 const LISTED: usize = 20;
 
@@ -58,6 +60,11 @@ impl Session<'_> {
     /// The places where tests demand less than at the start of the task, or something else.
     pub(super) fn weakened(&self) -> Vec<Weakening> {
         self.with_changes(|changes| self.tests.weakened(changes))
+    }
+
+    /// The same places without text of the files, for the manifest of a run.
+    pub(super) fn weakened_places(&self) -> Vec<String> {
+        self.weakened().iter().take(IN_MANIFEST).map(Weakening::place).collect()
     }
 
     /// The sentences about changed tests for the answer to the edit that changed them.

@@ -314,6 +314,7 @@ impl Session<'_> {
         let number = self.debug_loop.next_attempt();
         self.milestone(Milestone::Attempt { number, of: HARD_STOP_AFTER });
         self.milestone(Milestone::Verifying);
+        self.editor.verifier.tests_weakened(self.weakened_places());
         let verification = self.editor.verifier.run(number, &self.editor.cancel).await;
         let Some(mut verification) = verification.filter(|_| !self.editor.cancel.is_cancelled())
         else {

@@ -46,6 +46,7 @@ pub fn verification(verdict: Verdict, steps: &[&str], log: &str) -> Verification
             base: None,
             engine: EngineIdentity { name: "fake".into(), version: "1".into() },
             components: vec![],
+            tests_weakened: vec![],
             audit_head: None,
             act_version: "0".into(),
         }),

@@ -38,6 +38,7 @@ const STEPS: &[&str] = &[
     include_str!("restarts.sql"),
     include_str!("beginnings.sql"),
     include_str!("run_ends.sql"),
+    include_str!("evidence.sql"),
 ];
 
 const VERSION: i64 = STEPS.len() as i64;

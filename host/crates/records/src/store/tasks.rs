@@ -86,6 +86,8 @@ pub struct TaskRecord {
     pub cancel_requested: bool,
     /// The verifications of the task, oldest first.
     pub run_ids: Vec<String>,
+    /// What its tests prove, in stable words.
+    pub evidence: Option<String>,
 }
 
 /// A task that waits or runs, without its text, because the queue is read several times a second.
@@ -113,6 +115,8 @@ pub struct Task {
     pub replans: u32,
     /// Ids of the runs of the task, oldest first.
     pub run_ids: Vec<String>,
+    /// What the tests of the task prove, such as `red_first` or `not_shown, old_tests fail`; null without a success.
+    pub evidence: Option<String>,
     /// ISO 8601 in UTC, to the millisecond, like the next two fields.
     pub submitted_at: String,
     pub started_at: Option<String>,
@@ -144,6 +148,7 @@ impl Task {
             max_attempts: MAX_ATTEMPTS,
             replans: record.replans,
             run_ids: record.run_ids,
+            evidence: record.evidence,
             submitted_at: record.submitted_at,
             started_at: record.started_at,
             finished_at: record.finished_at,
@@ -189,6 +194,7 @@ impl TaskRecord {
             tokens: json(row, "tokens")?,
             cancel_requested: row.get("cancel_requested")?,
             run_ids: json(row, "run_ids")?,
+            evidence: row.get("evidence")?,
         })
     }
 }
@@ -364,6 +370,16 @@ impl Store {
         self.write(Synchronous::Normal, |db| {
             db.execute(statement, params![task_id, phase, attempt, replans, to_json(tokens)])
         })?;
+        Ok(())
+    }
+
+    /// Stores what the tests of a task prove.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn evidence(&self, task_id: &str, words: &str) -> Result<()> {
+        self.change("UPDATE tasks SET evidence = ?2 WHERE task_id = ?1", params![task_id, words])?;
         Ok(())
     }
 
