@@ -119,7 +119,7 @@ mod tests {
         Some((text, executable))
     }
 
-    // WORKSPACE-40
+    // WORKSPACE-45
     #[test]
     fn each_file_is_stored_as_it_was_before_its_first_change() {
         let base = tempfile::tempdir().unwrap();
