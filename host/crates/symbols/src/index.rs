@@ -406,9 +406,12 @@ impl Drop for Index {
     }
 }
 
-fn last_used(connection: &Connection) -> rusqlite::Result<i64> {
+/// Returns the largest number of a use. No cache reaches half of all numbers by counting: such a number is damage, and the next
+/// ones could not be counted any more.
+fn last_used(connection: &Connection) -> Result<i64, Failure> {
     let mut find = connection.prepare("SELECT ifnull(max(used), 0) FROM file")?;
-    find.query_row([], |row| row.get(0))
+    let last = find.query_row([], |row| row.get(0))?;
+    if (0..i64::MAX / 2).contains(&last) { Ok(last) } else { Err(Failure::Damaged) }
 }
 
 /// Gives rows that were used the newest numbers, so that they are removed last. It is done only for rows that lie behind
@@ -946,6 +949,73 @@ mod tests {
         assert_eq!(content(&index, "fn a() {}\n"), None);
         index.store(vec![entry(2, "fn b() {}\n")]);
         assert!(content(&index, "fn b() {}\n").is_some());
+    }
+
+    // SYMBOLS-5
+    #[test]
+    fn a_number_of_uses_that_cannot_be_counted_on_is_damage() {
+        let dir = own();
+        let (a, b) = ("fn a() {}\n", "fn b() {}\n");
+        for used in [i64::MAX, i64::MAX - 1, i64::MAX / 2] {
+            let index = Index::new(dir.path());
+            index.store(vec![entry(1, a), entry(2, b)]);
+            drop(index);
+            let change = "UPDATE file SET used = ?1 WHERE inode = 1";
+            database(&dir).execute(change, [used]).unwrap();
+            let index = Index::new(dir.path());
+            assert_eq!(place(&index, stamp(2), "src/a.rs"), None, "{used}");
+            index.store(vec![entry(2, b)]);
+            assert_eq!(place(&index, stamp(2), "src/a.rs"), Some(parsed(b)));
+            drop(index);
+            assert_eq!(count(&database(&dir), "SELECT max(used) FROM file"), 1);
+        }
+    }
+
+    // SYMBOLS-5
+    #[test]
+    fn a_link_in_place_of_the_index_or_of_its_directory_is_not_followed() {
+        let dir = own();
+        let victim = dir.path().join("victim");
+        std::fs::write(&victim, "text").unwrap();
+        std::os::unix::fs::symlink(&victim, dir.path().join(FILE)).unwrap();
+        let index = Index::new(dir.path());
+        index.store(vec![entry(1, "fn a() {}\n")]);
+        assert!(content(&index, "fn a() {}\n").is_some(), "the link is replaced");
+        assert_eq!(std::fs::read(&victim).unwrap(), b"text");
+        let (target, other) = (own(), own());
+        let link = other.path().join("cache");
+        std::os::unix::fs::symlink(target.path(), &link).unwrap();
+        Index::new(&link).store(vec![entry(1, "fn a() {}\n")]);
+        assert_eq!(std::fs::read_dir(target.path()).unwrap().count(), 0);
+    }
+
+    // SYMBOLS-5
+    #[test]
+    fn an_index_that_is_replaced_or_cut_while_it_is_open_gives_no_other_answer() {
+        let text = "fn a() {}\n";
+        for replaced in [true, false] {
+            let dir = own();
+            let index = Index::new(dir.path());
+            index.store(vec![entry(1, text)]);
+            let path = dir.path().join(FILE);
+            if replaced {
+                let new = dir.path().join("new");
+                own_file(&new).unwrap();
+                std::fs::write(&new, b"SQLite format 3\0 and nothing else").unwrap();
+                std::fs::rename(&new, &path).unwrap();
+            } else {
+                own_file(&path).unwrap().set_len(100).unwrap();
+            }
+            for n in 1..20 {
+                let found = place(&index, stamp(1), "src/a.rs");
+                assert!(found.is_none_or(|found| found == parsed(text)));
+                index.store(vec![entry(n, text)]);
+            }
+            drop(index);
+            let next = Index::new(dir.path());
+            next.store(vec![entry(1, text)]);
+            assert!(content(&next, text).is_none_or(|found| found == parsed(text)));
+        }
     }
 
     // SYMBOLS-5

@@ -58,6 +58,9 @@ const MAX_PACKS: usize = 64;
 const MAX_NAMES: usize = 8 * MAX_PACKS;
 /// Number of bytes that are read at first of an entry in a pack. Most commits and deltas of trees are smaller.
 const PROBE: usize = 512;
+/// Maximum number of bytes of the paths that one pass remembers, in view or not: 100,000 paths of usual length. Paths of deleted
+/// files are in no answer, and a compressed tree may name many long ones.
+const MAX_KNOWN: usize = 8 << 20;
 /// Bytes that a path and a list of files cost beside their content, in an answer to a component.
 const ENTRY: usize = 32;
 
@@ -125,7 +128,7 @@ fn walk(view: &RepoView, limits: HistoryLimits, history: &mut History) -> Option
     let git = OwnGit::of(view.root())?;
     let id = ObjectId::from_hex(git.head.as_bytes()).ok()?;
     let objects = RefCell::new(Objects::open(&git, view, limits)?);
-    let mut names = Names { view, prefix: &git.prefix, known: HashMap::new() };
+    let mut names = Names { view, prefix: &git.prefix, known: HashMap::new(), left: MAX_KNOWN };
     let mut room = limits.answer_bytes;
     let mut commit = objects.borrow_mut().commit(&id)?;
     let mut state = State::default();
@@ -165,11 +168,13 @@ struct Names<'v> {
     prefix: &'v [u8],
     /// The position of each path that a commit named, or `None` if it is not in view.
     known: HashMap<Vec<u8>, Option<u32>>,
+    /// Bytes of paths that may still be remembered.
+    left: usize,
 }
 
 impl Names<'_> {
     /// Returns the position of a path, or `Some(None)` for a path that is not a file in view. Returns `None` if the answer
-    /// has no room left.
+    /// has no room left, or the paths are too many.
     fn shown(
         &mut self,
         path: &[u8],
@@ -179,6 +184,7 @@ impl Names<'_> {
         if let Some(known) = self.known.get(path) {
             return Some(*known);
         }
+        self.left = self.left.checked_sub(ENTRY + path.len())?;
         let position = match self.in_view(path) {
             Some(name) => {
                 *room = room.checked_sub(ENTRY + name.len())?;

@@ -565,6 +565,30 @@ fn a_chain_of_too_many_deltas_ends_the_pass() {
 
 // WORKSPACE-60
 #[test]
+fn many_long_names_of_files_that_are_gone_end_the_pass() {
+    let history_of = |commits: u16| {
+        let mut forged = Forged::new();
+        for n in 1..=commits {
+            let names: Vec<_> =
+                (0..30).map(|at| format!("{n}-{at}-{}", "x".repeat(1_000))).collect();
+            let entries: Vec<_> = names.iter().map(|name| ("100644", name.as_str(), 9)).collect();
+            forged = forged
+                .with(n, entry(COMMIT, &commit_of(1_000 + n, (n < commits).then_some(n + 1))))
+                .with(
+                    1_000 + n,
+                    entry(TREE, &tree_of(&entries[..if n % 2 == 0 { 0 } else { 28 }])),
+                );
+        }
+        forged.history()
+    };
+    let few = history_of(4);
+    assert_eq!((few.commits, few.complete, few.paths), (4, true, vec![]));
+    let many = history_of(700);
+    assert!(!many.complete && many.commits < 700, "{}", many.commits);
+}
+
+// WORKSPACE-60
+#[test]
 fn a_tree_that_contains_itself_or_names_other_directories_is_harmless() {
     let endless = Forged::new()
         .with(1, entry(COMMIT, &commit_of(11, Some(2))))
