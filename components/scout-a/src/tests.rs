@@ -278,11 +278,18 @@ fn facts_need_no_model_and_say_what_there_is() {
     );
     assert_eq!((&facts["truncated"], &facts["left_out"]), (&json!(false), &json!({})));
     assert_eq!((&facts["question"], &facts["scout"]), (&json!("round the price"), &json!("a")));
+}
+
+// SCOUT-A-14
+#[test]
+fn facts_have_the_lines_that_match_best_match_first() {
+    let lines = |file: &str, last: u32| json!({"file": file, "start_line": 1, "end_line": last});
     assert_eq!(
-        facts["excerpts"],
-        json!([{"file": "src/price.py", "start_line": 1, "end_line": 2}]),
-        "SCOUT-A-14"
+        facts("Fix `total`")["excerpts"],
+        json!([lines("src/price.py", 2), lines("src/cart.py", 1)])
     );
+    assert_eq!(facts("round the price")["excerpts"], json!([lines("src/cart.py", 1)]));
+    assert_eq!(facts("no such word").get("excerpts"), None);
 }
 
 // SCOUT-A-8
