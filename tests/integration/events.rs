@@ -50,7 +50,8 @@ fn every_event_is_specified_with_its_fields() {
     let specified = of_specification(&read("specs/events.md"));
     // Beside the patch as text, where that cannot hold it.
     code.get_mut("proposed").unwrap().insert("diff_base64".into());
-    // The fields of these two are not named in the variant.
+    // The fields of these three are not named in the variant.
+    code.insert("evidence".into(), BTreeSet::from(["red_first".into(), "old_tests".into()]));
     code.insert("step_output".into(), BTreeSet::from(["bytes".into()]));
     code.insert("notice".into(), BTreeSet::from(["level".into(), "text".into()]));
     assert!(code.len() > 20 && code["edit"].contains("sha256_before"), "{code:#?}");

@@ -154,7 +154,7 @@ fn a_contradiction_that_nobody_decides_is_recorded_as_open_and_told_again() {
     let opened = told.requests_of("editor").pop().unwrap().body["messages"][1].to_string();
     assert!(opened.contains("Decided where the Scouts disagreed"), "{opened}");
     // A fresh conversation begins with the difference so far.
-    assert!(opened.contains("answer.txt (+1 -1)\\n-1| none\\n+1| c"), "{opened}");
+    assert!(opened.contains("answer.txt (version 4, +1 -1)\\n-1| none\\n+1| c"), "{opened}");
 }
 
 /// EDITOR-18
