@@ -17,6 +17,10 @@ pub struct FileAtStart {
     pub sha256: Option<String>,
 }
 
+/// A run of a [`VariantVerifier`] under way.
+pub type VariantRun<'a> =
+    Pin<Box<dyn Future<Output = Option<Result<Verification, String>>> + Send + 'a>>;
+
 /// Runs the pipeline on trees that are neither the one of the task's start nor the working tree. Such a run counts as no
 /// attempt and changes no file of the repository.
 pub trait VariantVerifier: Send + Sync {
@@ -28,7 +32,7 @@ pub trait VariantVerifier: Send + Sync {
         purpose: &'static str,
         files: &'a [FileAtStart],
         cancel: &'a CancellationToken,
-    ) -> Pin<Box<dyn Future<Output = Option<Result<Verification, String>>> + Send + 'a>>;
+    ) -> VariantRun<'a>;
 }
 
 /// The rule of `verification.evidence`.

@@ -555,7 +555,7 @@ fn is_asked_for(
     let test_asked = |name: &String| {
         let bare = name.rsplit(['>', ':', '.', '/']).next().unwrap_or(name).trim();
         let of_file = files.iter().filter(|path| name.contains(**path));
-        says(name) || says(bare) || of_file.into_iter().any(|path| file_asked(path))
+        says(name) || says(bare) || of_file.into_iter().any(file_asked)
     };
     files.iter().all(file_asked) || (!failed.is_empty() && failed.iter().all(test_asked))
 }

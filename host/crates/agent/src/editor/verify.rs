@@ -1280,7 +1280,7 @@ mod tests {
             };
             let lines: Vec<String> = (1..=11).map(|n| format!("line {n}\n")).collect();
             let (was, now) = (lines[..9].concat(), lines.concat());
-            assert_eq!(written_lines(&was, &now), [10..12]);
+            assert_eq!(written_lines(&was, &now), vec![10..12]);
             assert_eq!(written_lines("a\nb\nc\n", "a\nc\n"), []);
             failed.changed_place = changed_place(&failed.failures, &written(&was, &now));
             let text = failed_answer(&failed, None, None, &[]);

@@ -442,8 +442,8 @@ mod tests {
         assert!(artifacts.base(KEY).unwrap().is_none());
         let made = make(&artifacts, KEY);
         assert_eq!(made.read(Path::new("file"), 9).unwrap(), b"12345");
-        assert_eq!(made.holds("home").unwrap(), true);
-        assert_eq!(made.holds("db").unwrap(), false);
+        assert!(made.holds("home").unwrap());
+        assert!(!made.holds("db").unwrap());
         drop(made);
         let found = artifacts.base(KEY).unwrap().unwrap();
         assert_eq!(std::fs::read(found.part("home").join("x")).unwrap(), b"y");
