@@ -3,7 +3,8 @@
 //!
 //! A file is cut into parts: definitions, and the lines between them. A part is worth the rank of its file times its share
 //! in what the file has of the question, so a small file gives most of its definitions and a large one its best. A long
-//! definition is shown by its first lines and the blocks that match best.
+//! definition is shown by its first lines and the blocks that match best, the best of all as a whole. Small definitions that
+//! the best ones call are shown with them, because a reader of a call asks for them next.
 //!
 //! `scripts/bench localize` measures how many of the functions that a commit changed are shown.
 
@@ -11,6 +12,7 @@ use crate::contents;
 use crate::facts::{Known, is_telling};
 use act_kit::reports::report_a::Excerpt;
 use act_kit::world::{Symbol, World};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of bytes for a reader without a model. The host shows 12 kB, and its headers may be somewhat longer.
 pub(crate) const MOST: usize = 11_500;
@@ -35,8 +37,21 @@ const LEAST: usize = 3;
 const COMMENT: usize = 12;
 /// Number of words of a usual definition, which is not held against it.
 const USUAL: f64 = 80.0;
-/// Ranges with fewer lines between them become one.
+/// Ranges with so few lines between them become one, and inside one definition with at most a block between them: what is
+/// missing in the middle of a function has to be asked for.
 const BETWEEN: u32 = 3;
+/// Number of the best definitions that are shown as a whole where they have room together in this share of all bytes.
+const WHOLES: usize = 4;
+const WHOLE: f64 = 0.55;
+/// Definitions whose calls are followed: the best ones with at least this share of the best score.
+const CALLERS: usize = 3;
+const CALLER: f64 = 0.4;
+/// Maximum number of names that are looked for, and of lines in a definition that is shown because it is called.
+const CALLED_NAMES: usize = 60;
+const CALLED_LINES: u32 = 40;
+/// Files behind those that are looked at which may define what is called, and how many of them are read.
+const CALLED_FILES: usize = 64;
+const CALLED_READ: usize = 4;
 
 // The weights below were chosen on 125 commits of five projects, and checked on 125 others.
 /// A definition that the question names has at least this share of the best score in its file.
@@ -50,6 +65,8 @@ const SIZE: f64 = 0.3;
 const SMALL: f64 = 300.0;
 /// A part with a smaller share of the best score is left out.
 const SHARE: f64 = 0.05;
+/// What a definition is worth because one of this worth calls it.
+const CALLED: f64 = 0.25;
 
 type Ranges = Vec<(u32, u32)>;
 
@@ -69,13 +86,67 @@ struct Part<'s> {
 struct Section {
     /// Position among the files that are looked at.
     file: usize,
-    is_definition: bool,
+    /// The name of the definition; empty for lines between definitions.
+    name: String,
     /// The question names the definition.
     is_named: bool,
-    ranges: Ranges,
-    /// What is shown where `ranges` do not fit.
-    shorter: Ranges,
+    whole: (u32, u32),
+    /// What is shown, the most that there is first: the first choice that fits.
+    choices: Vec<Ranges>,
     score: f64,
+}
+
+impl Section {
+    fn is_definition(&self) -> bool {
+        !self.name.is_empty()
+    }
+}
+
+/// The files that are looked at, with what is shown of a file.
+struct Files<'k> {
+    known: &'k Known,
+    paths: Vec<&'k str>,
+    texts: Vec<String>,
+    symbols: Vec<Vec<Symbol>>,
+}
+
+impl<'k> Files<'k> {
+    fn read(world: World<'_>, known: &'k Known, files: &[u32]) -> Self {
+        let paths = files.iter().map(|at| known.survey.path(*at)).collect::<Vec<_>>();
+        let outlines = world.repository.outlines(&paths).into_iter();
+        let texts = world.repository.read(&paths, FILE).into_iter();
+        let text = |text: Result<Vec<u8>, _>| {
+            String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
+        };
+        Self {
+            known,
+            paths,
+            texts: texts.map(text).collect(),
+            symbols: outlines
+                .map(|outline| outline.map(|outline| outline.symbols).unwrap_or_default())
+                .collect(),
+        }
+    }
+
+    fn add(&mut self, other: Self) {
+        self.paths.extend(other.paths);
+        self.texts.extend(other.texts);
+        self.symbols.extend(other.symbols);
+    }
+
+    fn lines(&self, file: usize) -> Vec<&str> {
+        self.texts[file].lines().collect()
+    }
+
+    /// Returns the bytes of ranges as the host shows them.
+    fn bytes(&self, file: usize, ranges: &Ranges) -> usize {
+        let lines = self.lines(file);
+        let range = |(first, last): &(u32, u32)| {
+            let lines = lines[*first as usize - 1..*last as usize].iter();
+            HEADER + self.paths[file].len() + lines.map(|line| line.len() + NUMBER).sum::<usize>()
+        };
+        ranges.iter().map(range).sum::<usize>()
+    }
 }
 
 /// Returns ranges of at most `most` bytes, those of the file with the best match first; none when nothing matches well.
@@ -88,55 +159,148 @@ pub(crate) fn of(world: World<'_>, known: &Known, most: usize) -> Vec<Excerpt> {
             && !unit.is_test
             && (known.ranks[*at as usize] >= RANK || unit.is_named)
     };
-    let files = known.order.iter().copied().filter(worth).take(FILES).collect::<Vec<_>>();
-    if files.is_empty() || known.terms.is_empty() {
+    let chosen = known.order.iter().copied().filter(worth).take(FILES).collect::<Vec<_>>();
+    if chosen.is_empty() || known.terms.is_empty() {
         return vec![];
     }
-    let paths = files.iter().map(|at| survey.path(*at)).collect::<Vec<_>>();
-    let outlines = world.repository.outlines(&paths);
-    let texts = world.repository.read(&paths, FILE).into_iter();
-    let texts = texts.map(|text| String::from_utf8_lossy(&text.unwrap_or_default()).into_owned());
-    let texts = texts.collect::<Vec<_>>();
-    let lines = texts.iter().map(|text| text.lines().collect::<Vec<_>>()).collect::<Vec<_>>();
-    let bytes = |file: usize, ranges: &Ranges| {
-        let range = |(first, last): &(u32, u32)| {
-            let lines = lines[file][*first as usize - 1..*last as usize].iter();
-            HEADER + paths[file].len() + lines.map(|line| line.len() + NUMBER).sum::<usize>()
-        };
-        ranges.iter().map(range).sum::<usize>()
-    };
+    let mut files = Files::read(world, known, &chosen);
     let mut found = vec![];
-    for (file, outline) in outlines.into_iter().enumerate() {
-        let symbols = outline.map(|outline| outline.symbols).unwrap_or_default();
-        let mut sections = sections(known, file, &lines[file], &symbols);
-        weigh(&mut sections, known.ranks[files[file] as usize].max(RANK));
+    for (file, at) in chosen.iter().enumerate() {
+        let mut sections = sections(known, file, &files.lines(file), &files.symbols[file]);
+        weigh(&mut sections, known.ranks[*at as usize].max(RANK));
         found.extend(sections);
     }
     for section in &mut found {
-        section.score /= (bytes(section.file, &section.ranges) as f64).max(SMALL).powf(SIZE);
+        let size = files.bytes(section.file, &section.choices[0]);
+        section.score /= (size as f64).max(SMALL).powf(SIZE);
     }
+    raise_called(world, &mut files, &chosen, &mut found);
     let best = found.iter().map(|section| section.score).fold(0.0, f64::max);
     found.retain(|section| section.score >= SHARE * best);
     found.sort_by(|a, b| {
-        b.score.total_cmp(&a.score).then((a.file, &a.ranges).cmp(&(b.file, &b.ranges)))
+        b.score.total_cmp(&a.score).then((a.file, &a.choices).cmp(&(b.file, &b.choices)))
     });
+    let mut room = (WHOLE * most as f64) as usize;
+    for section in found.iter_mut().filter(|section| section.is_definition()).take(WHOLES) {
+        let whole = vec![section.whole];
+        if let Some(rest) = room.checked_sub(files.bytes(section.file, &whole)) {
+            room = rest;
+            section.choices.insert(0, whole);
+        }
+    }
     let (mut left, mut shown) = (most, vec![]);
-    for Section { file, ranges, shorter, .. } in found {
-        let Some(ranges) = [ranges, shorter].into_iter().find(|one| bytes(file, one) <= left)
-        else {
+    for Section { file, choices, .. } in found {
+        let Some(ranges) = choices.into_iter().find(|one| files.bytes(file, one) <= left) else {
             continue;
         };
-        left -= bytes(file, &ranges);
+        left -= files.bytes(file, &ranges);
         shown.extend(ranges.into_iter().map(|(first, last)| (file, first, last)));
     }
-    in_order(&paths, &shown)
+    in_order(&files.paths, &shown)
+}
+
+/// Raises small definitions that the best ones call, in the files that are looked at and in others of the map.
+fn raise_called(world: World<'_>, files: &mut Files<'_>, chosen: &[u32], found: &mut Vec<Section>) {
+    let best = found.iter().map(|section| section.score).fold(0.0, f64::max);
+    let mut callers = found
+        .iter()
+        .filter(|section| section.is_definition() && section.score >= CALLER * best)
+        .collect::<Vec<_>>();
+    callers.sort_by(|a, b| b.score.total_cmp(&a.score));
+    callers.truncate(CALLERS);
+    // The best caller of each name, by file and score.
+    let mut called = BTreeMap::<String, (usize, f64)>::new();
+    for Section { file, choices, score, name, .. } in callers {
+        let lines = files.lines(*file);
+        for (first, last) in &choices[0] {
+            for line in &lines[*first as usize - 1..*last as usize] {
+                for callee in calls(line).filter(|callee| callee != name) {
+                    if called.len() < CALLED_NAMES {
+                        called.entry(callee.to_owned()).or_insert((*file, *score));
+                    }
+                }
+            }
+        }
+    }
+    let known = files.known;
+    let is_candidate = |symbol: &Symbol| {
+        called.contains_key(&symbol.name)
+            && symbol.last_line.saturating_sub(symbol.first_line) < CALLED_LINES
+            && is_telling(symbol)
+    };
+    // A name that several files define says nothing about which of them is meant, unless the caller's own file defines it.
+    let mut elsewhere = called.keys().map(String::as_str).collect::<BTreeSet<_>>();
+    for symbol in files.symbols.iter().flatten() {
+        elsewhere.remove(symbol.name.as_str());
+    }
+    let survey = &known.survey;
+    let others = known.order.iter().copied();
+    let others = others.filter(|at| survey.is_product(*at) && !chosen.contains(at));
+    let others = others.take(CALLED_FILES).collect::<Vec<_>>();
+    if !elsewhere.is_empty() && !others.is_empty() {
+        let paths = others.iter().map(|at| survey.path(*at)).collect::<Vec<_>>();
+        let names = elsewhere.into_iter().collect::<Vec<_>>();
+        let summaries = world.repository.summaries(&paths, &names).into_iter();
+        let defines = summaries.zip(&others).filter_map(|(summary, at)| {
+            summary?.named.iter().any(|symbol| names.contains(&symbol.name.as_str())).then_some(*at)
+        });
+        let defines = defines.take(CALLED_READ).collect::<Vec<_>>();
+        files.add(Files::read(world, known, &defines));
+    }
+    let mut definitions = BTreeMap::<&str, Vec<(usize, &Symbol)>>::new();
+    for (file, symbols) in files.symbols.iter().enumerate() {
+        for symbol in symbols.iter().filter(|symbol| is_candidate(symbol)) {
+            definitions.entry(&symbol.name).or_default().push((file, symbol));
+        }
+    }
+    for (name, mut places) in definitions {
+        let (caller, score) = called[name];
+        if places.iter().any(|(file, _)| *file == caller) {
+            places.retain(|(file, _)| *file == caller);
+        }
+        let [(file, symbol)] = places[..] else { continue };
+        let lines = files.lines(file);
+        let (defined, last) = (symbol.first_line.max(1), symbol.last_line.min(lines.len() as u32));
+        if defined > last {
+            continue;
+        }
+        let whole = (with_comment(&lines, defined), last);
+        let covers = |section: &&mut Section| {
+            section.file == file && section.whole.0 <= defined && last <= section.whole.1
+        };
+        match found.iter_mut().find(covers) {
+            Some(section) if section.is_definition() => {
+                section.score = section.score.max(CALLED * score);
+            }
+            _ => found.push(Section {
+                file,
+                name: name.to_owned(),
+                is_named: false,
+                whole,
+                choices: vec![vec![whole]],
+                score: CALLED * score,
+            }),
+        }
+    }
+}
+
+/// Returns the names before an opening parenthesis.
+fn calls(line: &str) -> impl Iterator<Item = &str> {
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices('(').filter_map(move |(at, _)| {
+        let before = &line[..at];
+        let start = before
+            .rfind(|c: char| !is_part(c))
+            .map_or(0, |last| last + before[last..].chars().next().map_or(1, char::len_utf8));
+        Some(&before[start..]).filter(|name| name.len() > 2)
+    })
 }
 
 /// Turns the scores of one file's sections into their worth in a file of this rank.
 fn weigh(sections: &mut [Section], rank: f64) {
     let best = sections.iter().map(|section| section.score).fold(0.0, f64::max);
-    let definitions = sections.iter().filter(|section| section.is_definition).count();
-    for section in sections.iter_mut().filter(|section| section.is_definition) {
+    let definitions = sections.iter().filter(|section| section.is_definition()).count();
+    for section in sections.iter_mut().filter(|section| section.is_definition()) {
         // The fewer definitions a file has, the likelier each of them is the one, whatever its words are.
         let few = best / (definitions as f64).sqrt();
         let named = if section.is_named { NAMED * best } else { 0.0 };
@@ -161,10 +325,10 @@ fn sections(known: &Known, file: usize, lines: &[&str], symbols: &[Symbol]) -> V
         let is_named = is_definition && known.terms.names.iter().any(|name| name.text == lower);
         let mut section = Section {
             file,
-            is_definition,
+            name: if is_definition { name.to_owned() } else { String::new() },
             is_named,
-            ranges: vec![(first, last)],
-            shorter: vec![(first, last)],
+            whole: (first, last),
+            choices: vec![vec![(first, last)]],
             score: score(name, first, last),
         };
         if last - first >= LONG {
@@ -179,9 +343,10 @@ fn sections(known: &Known, file: usize, lines: &[&str], symbols: &[Symbol]) -> V
             blocks.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
             let with = |count: usize| {
                 let blocks = blocks.iter().take(count).map(|(_, from, to)| (*from, *to));
-                joined(std::iter::once((defined, defined + FIRST - 1)).chain(blocks).collect())
+                let first = std::iter::once((defined, defined + FIRST - 1));
+                joined(first.chain(blocks).collect(), BLOCK as u32 + 1)
             };
-            (section.ranges, section.shorter) = (with(BLOCKS), with(1));
+            section.choices = vec![with(BLOCKS), with(1)];
         }
         found.push(section);
     }
@@ -254,13 +419,13 @@ fn with_comment(lines: &[&str], defined: u32) -> u32 {
     defined - above.take_while(is_comment).count() as u32
 }
 
-/// Sorts ranges, and joins those with few lines between them.
-fn joined(mut ranges: Ranges) -> Ranges {
+/// Sorts ranges, and joins those where the next one begins at most `between` lines after the end of the last.
+fn joined(mut ranges: Ranges, between: u32) -> Ranges {
     ranges.sort_unstable();
     let mut joined: Ranges = vec![];
     for (first, last) in ranges {
         match joined.last_mut() {
-            Some(before) if first <= before.1 + BETWEEN => before.1 = before.1.max(last),
+            Some(before) if first <= before.1 + between => before.1 = before.1.max(last),
             _ => joined.push((first, last)),
         }
     }
@@ -278,7 +443,9 @@ fn in_order(paths: &[&str], shown: &[(usize, u32, u32)]) -> Vec<Excerpt> {
     let mut excerpts = vec![];
     for file in files {
         let ranges = shown.iter().filter(|range| range.0 == file);
-        for (start_line, end_line) in joined(ranges.map(|range| (range.1, range.2)).collect()) {
+        for (start_line, end_line) in
+            joined(ranges.map(|range| (range.1, range.2)).collect(), BETWEEN)
+        {
             excerpts.push(Excerpt { file: paths[file].to_owned(), start_line, end_line });
         }
     }
@@ -295,8 +462,8 @@ mod tests {
     }
 
     fn section(score: f64, is_named: bool) -> Section {
-        let (ranges, shorter) = (vec![(1, 2)], vec![(1, 2)]);
-        Section { file: 0, is_definition: true, is_named, ranges, shorter, score }
+        let choices = vec![vec![(1, 2)]];
+        Section { file: 0, name: "it".to_owned(), is_named, whole: (1, 2), choices, score }
     }
 
     // SCOUT-A-14
@@ -335,8 +502,14 @@ mod tests {
     }
 
     #[test]
+    fn calls_are_the_names_before_parentheses() {
+        let found = calls("let é = new Cart(total(a), (b), self.add_all (x), pré(if (c)))");
+        assert_eq!(found.collect::<Vec<_>>(), ["Cart", "total", "pré"]);
+    }
+
+    #[test]
     fn ranges_with_few_lines_between_them_become_one() {
-        assert_eq!(joined(vec![(20, 30), (1, 4), (7, 9), (8, 8)]), [(1, 9), (20, 30)]);
+        assert_eq!(joined(vec![(20, 30), (1, 4), (7, 9), (8, 8)], BETWEEN), [(1, 9), (20, 30)]);
         let shown = in_order(&["a", "b"], &[(1, 5, 6), (0, 1, 1), (1, 1, 2)]);
         let shown = shown.iter().map(|one| (one.file.as_str(), one.start_line, one.end_line));
         assert_eq!(shown.collect::<Vec<_>>(), [("b", 1, 6), ("a", 1, 1)]);

@@ -2,7 +2,7 @@
 //! texts such as paths, versions, dotted names and quotations.
 
 use crate::words;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Maximum numbers of words, of pairs of words, of identifiers and of exact texts that count. A bit of a `u128` stands for
 /// a word.
@@ -226,12 +226,29 @@ fn identifiers(question: &str) -> Vec<String> {
                 || question.contains(&format!("`{word}`"))
                 || question.contains(&format!("{word}(")))
     };
+    let examples = defined_in_examples(question);
     let split = question.split(|c: char| !c.is_alphanumeric() && c != '_');
     split
         .filter(|word| LENGTHS.contains(&word.len()))
         .filter(like_code)
+        .filter(|word| !examples.contains(word) || question.contains(&format!("`{word}`")))
         .map(str::to_owned)
         .collect()
+}
+
+/// Returns the names that examples between lines of three backticks define themselves: they are not what is looked for.
+fn defined_in_examples(question: &str) -> HashSet<&str> {
+    let examples = question.split("```").skip(1).step_by(2);
+    let mut defined = HashSet::new();
+    for line in examples.flat_map(str::lines) {
+        let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        while let Some(word) = words.next() {
+            if matches!(word, "class" | "def" | "fn" | "func" | "function" | "struct") {
+                defined.extend(words.next());
+            }
+        }
+    }
+    defined
 }
 
 /// Returns texts that are worth finding as they are: names that are joined by `.`, `::`, `/`, `-`, versions, and quotations.
@@ -286,6 +303,15 @@ mod tests {
         assert_eq!(texts(&terms.names), ["total", "pricelist"]);
         assert_eq!(texts(&terms.texts), ["src/price.py", "strings.cut", "1.25", "no such item"]);
         assert_eq!(weight(&terms, "abcdef"), None);
+    }
+
+    #[test]
+    fn names_that_an_example_defines_itself_are_not_looked_for() {
+        let terms = Terms::of(
+            "run_it fails:\n```\ndef run_all(a):\n    run_it(a)\nclass My_Cart:\n```\nSee `My_Cart`.",
+        );
+        let names = terms.names.iter().map(|name| name.text.as_str());
+        assert_eq!(names.collect::<Vec<_>>(), ["run_it", "my_cart"]);
     }
 
     // The host refuses all search texts when one of them is too long.

@@ -315,8 +315,8 @@ fn with_autotools(gate: &mut Gate, files: &Files, test: &str, configure: &str, w
     gate.test(test, None, why);
 }
 
-/// Chooses a gate for a project of which Scout B knows no test command: autotools with tests in a subdirectory, Meson, or a
-/// Makefile beside the tests. Returns whether there is one.
+/// Chooses a gate for a project of which Scout B knows no test command: autotools with tests in a subdirectory, Meson, a
+/// Makefile beside the tests, or one with a target for them. Returns whether there is one.
 pub(super) fn without_facts(gate: &mut Gate, files: &Files) -> bool {
     let tests = |name: &str, word: &str| {
         let text = files.text(name)?;
@@ -378,6 +378,21 @@ pub(super) fn without_facts(gate: &mut Gate, files: &Files) -> bool {
             gate.test(&format!("make -C {below}"), None, format!("{below}/{makefile}:1"));
             return true;
         }
+    }
+    let Some(makefile) = files.first(&["GNUmakefile", "makefile", "Makefile"]) else {
+        return false;
+    };
+    for target in ["test", "check"] {
+        let begins = |line: &str| {
+            line.strip_prefix(target).is_some_and(|rest| rest.trim_start().starts_with(':'))
+        };
+        let Some(line) = files.text_or_empty(makefile).lines().position(begins) else { continue };
+        let why = format!("{makefile}:{}", line + 1);
+        gate.kind = "this make project".to_owned();
+        // It has make, a shell and the usual tools.
+        gate.image = "gcc:14".to_owned();
+        gate.test(&format!("make {target}"), None, why);
+        return true;
     }
     false
 }

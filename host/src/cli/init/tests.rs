@@ -476,6 +476,8 @@ fn autotools_meson_and_just_are_known() {
     assert!(gate.steps[2].command.ends_with("meson test -C build --print-errorlogs"), "{gate:?}");
     let gate = choose(&none, &[("tests/Makefile", "all: a\n"), ("tests/a.c", "int main() {}\n")]);
     assert_eq!((commands(&gate), gate.image.as_str()), (vec!["make -C tests"], "gcc:14"));
+    let gate = choose(&none, &[("Makefile", "all: a\n\ntest : all\n\tsh run.sh\n")]);
+    assert_eq!((commands(&gate), gate.steps[0].why.as_str()), (vec!["make test"], "Makefile:3"));
     let just = facts("none", "custom", &[("test", "just test")]);
     let gate = choose(&just, &[("justfile", "test:\n  ./run\n")]);
     assert!(gate.steps[0].command.ends_with("pip install -q rust-just"), "{gate:?}");

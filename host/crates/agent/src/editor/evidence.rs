@@ -24,19 +24,29 @@ use act_workspace::ChangedFile;
 /// The changed tests that the model and the user have heard of.
 #[derive(Debug, Default)]
 pub(super) struct Weakened {
-    /// Named in an answer to an edit.
+    /// Named in an answer to an edit, without lines, which change with each edit above them.
     named: BTreeSet<Weakening>,
-    /// Named in a refusal of `done`. Called again, `done` stands for a reason.
+    /// Named in a refusal of `done`, without lines. Called again, `done` stands for a reason.
     refused: BTreeSet<Weakening>,
+    /// The warning in the answer about the last run.
+    warned: Option<String>,
     /// The sentence about a green run that ran fewer tests than the one before, until a run has as many again.
     fewer: Option<String>,
     fewer_refused: Option<String>,
 }
 
+/// The words above the places. An assertion that became another one may demand more, which no comparison of texts can tell.
+const CHANGED_TESTS: &str =
+    "existing tests no longer demand what they did at the start of the task";
 /// Places that a manifest lists, as many as the audit log records files of one run.
 const IN_MANIFEST: usize = 200;
 /// Places that one answer lists; a task that changes more of them needs a look at the files.
 const LISTED: usize = 20;
+
+/// The places that are not among the known ones, whatever their lines are.
+fn not_in(known: &BTreeSet<Weakening>, now: &[Weakening]) -> Vec<Weakening> {
+    now.iter().filter(|one| !known.contains(&one.without_line())).cloned().collect()
+}
 
 impl Session<'_> {
     /// Calls `work` with the changed files of the task and their texts.
@@ -70,13 +80,12 @@ impl Session<'_> {
     /// The sentences about changed tests for the answer to the edit that changed them.
     pub(super) fn newly_weakened(&mut self) -> Option<String> {
         let now = self.weakened();
-        let new: Vec<_> =
-            now.iter().filter(|one| !self.weaker.named.contains(one)).cloned().collect();
-        self.weaker.named = now.into_iter().collect();
+        let new = not_in(&self.weaker.named, &now);
+        self.weaker.named = now.iter().map(Weakening::without_line).collect();
         (!new.is_empty()).then(|| {
             format!(
-                "existing tests demand less now, or something else:\n{}\nrestore what the task does not ask for; done \
-                 asks for the reason of the rest",
+                "{CHANGED_TESTS}:\n{}\nrestore what the task does not ask for; for the rest name each test or its file in \
+                 the `tests` of done, with the reason why the task wants it",
                 listed(&new)
             )
         })
@@ -95,10 +104,7 @@ impl Session<'_> {
         let weakened = self.weakened();
         if !weakened.is_empty() {
             let places = listed(&weakened).replace("\n- ", "; ");
-            let message = format!(
-                "existing tests demand less than at the start of the task, or something else: {}",
-                places.trim_start_matches("- ")
-            );
+            let message = format!("{CHANGED_TESTS}: {}", places.trim_start_matches("- "));
             verification.warnings.push(warning(WarningCode::TestsWeakened, message));
         }
         if let Some(fewer) = self.weaker.fewer.clone().filter(|_| run.status == Status::Pass) {
@@ -106,20 +112,37 @@ impl Session<'_> {
         }
     }
 
-    /// Refuses `done` once for the tests that demand less, with their places.
-    pub(super) fn refuse_weakened(&mut self) -> Option<Answer> {
-        let now = self.weakened();
-        let new: Vec<_> =
-            now.iter().filter(|one| !self.weaker.refused.contains(one)).cloned().collect();
+    /// The warnings of a run for the model. The places in tests are listed once, until they change.
+    pub(super) fn warnings_for_model(&mut self, verification: &Verification) -> Vec<String> {
+        let mut shown = vec![];
+        for Warning { code, message, .. } in &verification.warnings {
+            let known = *code == WarningCode::TestsWeakened
+                && self.weaker.warned.replace(message.clone()).as_ref() == Some(message);
+            shown.push(match known {
+                true => format!("{CHANGED_TESTS}, in the places of the last run"),
+                false => message.clone(),
+            });
+        }
+        shown
+    }
+
+    /// Refuses `done` once for tests that no longer demand what they did, with their places. Places that the answer to an edit
+    /// named and that `reason` names, by the test or its file, need no refusal: the model has been told and has answered.
+    pub(super) fn refuse_weakened(&mut self, reason: Option<&str>) -> Option<Answer> {
         let allowed = &self.editor.input.allowed_test_changes;
-        let new: Vec<_> = new.into_iter().filter(|one| !allowed.matches(&one.path)).collect();
+        let explained = |one: &Weakening| {
+            reason.is_some_and(|reason| one.is_named_in(reason))
+                && self.weaker.named.contains(&one.without_line())
+        };
+        let mut new = not_in(&self.weaker.refused, &self.weakened());
+        new.retain(|one| !allowed.matches(&one.path) && !explained(one));
         if new.is_empty() {
             return None;
         }
-        self.weaker.refused.extend(new.iter().cloned());
+        self.weaker.refused.extend(new.iter().map(Weakening::without_line));
         let message = format!(
-            "existing tests demand less than at the start of the task, or something else:\n{}\nrestore them, or call \
-             done again and say in `tests` why the task wants each; the user reads the places and your reason",
+            "{CHANGED_TESTS}:\n{}\nrestore them, or call done again and say in `tests` why the task wants each; the user \
+             reads the places and your reason",
             listed(&new)
         );
         Some(Answer::refusal("tests_weakened", &message))

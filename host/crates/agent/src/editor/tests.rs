@@ -615,8 +615,9 @@ fn a_tree_that_was_judged_already_is_not_run_again() {
         answers.iter().filter(|answer| answer.starts_with(&red)).collect::<Vec<_>>()
     };
     assert_eq!((red(1).len(), red(2).len()), (1, 2), "{answers:?}");
-    assert!(red(1)[0].contains("or call verify once more if a test is flaky"), "{answers:?}");
-    assert!(red(2).iter().all(|answer| !answer.contains("flaky")), "{answers:?}");
+    let offer = "or call verify once more if a test is flaky";
+    let offers = |n| red(n).iter().filter(|answer| answer.contains(offer)).count();
+    assert_eq!((offers(1), offers(2)), (1, 2), "{answers:?}");
     assert!(answers.iter().all(|answer| !answer.contains("not deterministic")), "{answers:?}");
     let green: Vec<_> = answers.iter().filter(|answer| answer.starts_with(&unchanged(3))).collect();
     assert_eq!(green.len(), 1);
@@ -990,7 +991,7 @@ fn a_weaker_test_is_named_with_the_edit_with_each_run_and_before_the_end() {
     let place = "tests/test_answer.py:1 test_answer (assertion_removed): assert length() == 5";
     let answers = told.answers();
     assert!(answers[2].contains(place), "{}", answers[2]);
-    assert!(answers[3].contains("warning: existing tests demand less"), "{}", answers[3]);
+    assert!(answers[3].contains("warning: existing tests no longer demand"), "{}", answers[3]);
     assert!(!answers[4].contains(place), "an edit names only what it changed: {}", answers[4]);
     // Refused before anything runs.
     assert!(answers[5].contains(place) && told.runs == 2, "{} {}", told.runs, answers[5]);
@@ -998,6 +999,35 @@ fn a_weaker_test_is_named_with_the_edit_with_each_run_and_before_the_end() {
     assert!(summary.contains(&format!("> {reason}\n")) && summary.contains(place), "{summary}");
     let inputs = told.finished.gate_inputs_changed;
     assert!(inputs.contains(&"tests/test_answer.py (assertion_removed)".to_owned()), "{inputs:?}");
+}
+
+/// EDITOR-80: the answer to the edit has asked for the reason, and `done` names the test with it.
+#[test]
+fn a_weaker_test_that_done_explains_at_once_is_not_refused() {
+    let weaker = TEST.replace("    assert length() == 5\n", "");
+    let edits = calls(&[write("right\n"), rewrite("tests/test_answer.py", &weaker)]);
+    // A line above the place changes its number and nothing else.
+    let above = format!("# The length is free.\n{weaker}");
+    let done = |tests: &str| {
+        call("done", json!({"what": "Wrote it.", "why": "It was missing.", "tests": tests}))
+    };
+    for (tests, refused) in
+        [("test_answer no longer fixes the length, as the task says", 0), ("all pass", 1)]
+    {
+        let told = Story::new()
+            .file("tests/test_answer.py", TEST)
+            .turns([
+                plan("write it"),
+                edits.clone(),
+                calls(&[rewrite("tests/test_answer.py", &above)]),
+            ])
+            .turns((0..=refused).map(|_| done(tests)))
+            .run();
+        assert_eq!(told.state(), ("SUCCESS", None));
+        assert_eq!(told.reasons().len(), refused, "{tests}: {:?}", told.reasons());
+        assert!(!told.answers()[3].contains("assertion_removed"), "{:?}", told.answers());
+        assert!(told.finished.summary.unwrap().contains("assertion_removed"));
+    }
 }
 
 /// EDITOR-80

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::context::{ChangedLines, VerifiedRun};
 use act_core::event::{EventKind, Milestone};
-use act_core::verification::{FailReason, Status, Verdict, Verification, Warning};
+use act_core::verification::{FailReason, Status, Verdict, Verification};
 use act_core::{RunId, StuckReason, reason};
 use act_reports::failures::{Counts, Failure, Failures, Group, Log, Passed, Place};
 use act_reports::source;
@@ -92,7 +92,6 @@ impl Session<'_> {
                 "; edit before you verify again, or call verify once more if a test is flaky: the tree then runs once \
                  more, as an attempt"
             }
-            Again::No if answer.is_error => "; edit before you verify again",
             Again::No => "",
         };
         let Answer { text, is_error } = answer;
@@ -241,7 +240,7 @@ impl Session<'_> {
             return Ok(refusal.into());
         }
         if outcome == DoneOutcome::Changed
-            && let Some(refusal) = self.refuse_weakened()
+            && let Some(refusal) = self.refuse_weakened(account.tests.as_deref())
         {
             return Ok(refusal.into());
         }
@@ -326,13 +325,14 @@ impl Session<'_> {
         self.before_green = if verification.passed() { before } else { self.debug_loop };
         let (run, passed) = self.read_run(number, &verification).await;
         self.warn_of_tests(&run, &mut verification);
+        let warnings = self.warnings_for_model(&verification);
         let as_before = self.baseline.as_ref().and_then(|baseline| baseline.comparison(&run));
         let mut text = match verification.failed() {
             true => {
                 let before = self.plans.runs().last();
-                failed_answer(&run, before, as_before, &verification.warnings)
+                failed_answer(&run, before, as_before, &warnings)
             }
-            false => passed_answer(&run, &passed, self.is_unchanged(), &verification.warnings),
+            false => passed_answer(&run, &passed, self.is_unchanged(), &warnings),
         };
         match earlier.iter().map(|at| &self.results[*at].run).rfind(|one| differ(one, &run)) {
             Some(other) => {
@@ -686,6 +686,7 @@ pub(super) struct JudgedTree {
 /// The decision about another run of a tree that runs have judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Again {
+    /// The tree is green, or the machine failed.
     No,
     /// The model holds a test for flaky if it asks a second time.
     IfAskedTwice,
@@ -693,12 +694,12 @@ enum Again {
 }
 
 impl Again {
-    /// Decides by the last of the `runs` that judged the tree. `asked`: the model has asked for another run of it before. A
-    /// second run tells whether a failure comes and goes; a third would tell nothing more.
+    /// Decides by the last of the `runs` that judged the tree. `asked`: the model has asked for another run of it since that
+    /// one. A test that fails every second time is red twice in a row in one of four cases, so a tree may run as often as the
+    /// model asks for it twice; each run is an attempt, and these are counted.
     fn of(last: &VerifiedRun, runs: usize, asked: bool) -> Self {
         match last.status {
-            Status::Fail if runs > 1 => Self::No,
-            Status::Fail if asked || may_pass(last) => Self::Run,
+            Status::Fail if asked || (runs == 1 && may_pass(last)) => Self::Run,
             Status::Fail => Self::IfAskedTwice,
             Status::Pass | Status::InfraError => Self::No,
         }
@@ -742,11 +743,15 @@ fn passed_answer(
     run: &VerifiedRun,
     steps: &[(String, Passed)],
     unchanged: bool,
-    warnings: &[Warning],
+    warnings: &[String],
 ) -> String {
     let mut lines = vec![head(run)];
     for (step, Passed { counts, last_line }) in steps {
-        let counts = if counts.is_empty() { String::new() } else { format!("{counts}; ") };
+        let stated = counts.passed.is_some_and(|passed| states(last_line, passed));
+        let counts = match counts.is_empty() || stated {
+            true => String::new(),
+            false => format!("{counts}; "),
+        };
         let last = if last_line.is_empty() { "it printed nothing" } else { last_line.as_str() };
         lines.push(format!("step {step}: {counts}{last}"));
     }
@@ -760,8 +765,14 @@ fn passed_answer(
             "call done within {CLOSING_TURNS} turns, or edit on and verify again"
         ),
     });
-    lines.extend(warnings.iter().map(|warning| format!("warning: {}", warning.message)));
+    lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
     lines.join("\n")
+}
+
+/// Returns whether a line states the number of tests that passed.
+fn states(line: &str, passed: u64) -> bool {
+    let number = passed.to_string();
+    line.contains("pass") && line.split(|c: char| !c.is_ascii_digit()).any(|part| part == number)
 }
 
 fn head(run: &VerifiedRun) -> String {
@@ -775,7 +786,7 @@ fn failed_answer(
     run: &VerifiedRun,
     before: Option<&VerifiedRun>,
     as_before: Option<&str>,
-    warnings: &[Warning],
+    warnings: &[String],
 ) -> String {
     let step = run.failing_step.iter().map(|step| format!(" · step {step}"));
     let code = run.exit_code.iter().map(|code| format!(" · exit code {code}"));
@@ -791,7 +802,7 @@ fn failed_answer(
         format!("{place}, which you changed, is in {times} of {} failures", found.failures.len())
     }));
     lines.extend(hint(run));
-    lines.extend(warnings.iter().map(|warning| format!("warning: {}", warning.message)));
+    lines.extend(warnings.iter().map(|warning| format!("warning: {warning}")));
     lines.push(described(run));
     lines.join("\n")
 }
@@ -1320,7 +1331,7 @@ mod tests {
             ];
             assert_eq!(
                 passed_answer(&green, &steps, false, &[]),
-                "PASS · run_2 · attempt 2 of 12\nstep build: built\nstep test: 84 passed; 84 passed in 0.15s\n\
+                "PASS · run_2 · attempt 2 of 12\nstep build: built\nstep test: 84 passed in 0.15s\n\
                  step lint: it printed nothing\ncall done within 3 turns, or edit on and verify again"
             );
         }

@@ -76,6 +76,18 @@ impl Why {
 }
 
 impl Weakening {
+    /// Returns the same place without its line, by which it is recognised after an edit above it.
+    pub fn without_line(&self) -> Self {
+        Self { line: None, ..self.clone() }
+    }
+
+    /// Returns whether a text names the test or its file.
+    pub fn is_named_in(&self, text: &str) -> bool {
+        let test = self.test.rsplit(" > ").next().unwrap_or_default();
+        let file = source::name(&self.path);
+        (!test.is_empty() && text.contains(test)) || text.contains(file)
+    }
+
     /// Returns the place and the kind without text of the file, for records that outlive the task.
     pub fn place(&self) -> String {
         let line = self.line.map(|line| format!(":{line}")).unwrap_or_default();
@@ -1239,7 +1251,8 @@ mod tests {
         let gone: String = (0..2_000).map(|n| format!("def test_{n}():\n    x{n}()\n\n")).collect();
         let new: String = (0..2_000).map(|n| format!("def test_n{n}():\n    y{n}()\n\n")).collect();
         one("tests/test_a.py", &gone, &new);
-        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+        // It takes seconds on a busy machine; a cost that grows with the square of the file takes hours.
+        assert!(began.elapsed() < std::time::Duration::from_secs(300), "{:?}", began.elapsed());
     }
 
     // VERIFIER-31
