@@ -10,6 +10,7 @@
 )]
 
 mod audit;
+mod checks;
 mod elsewhere;
 mod gate;
 mod honesty;

@@ -15,6 +15,7 @@ mod anchored;
 mod applying;
 mod audit;
 mod boundaries;
+mod checking;
 mod clumsy_model;
 mod command_line;
 mod comparing;

@@ -273,7 +273,9 @@ fn closing(runs: &[RecordedRun], place: &Path) -> Option<String> {
         .collect();
     Some(format!(
         "Verification\n{}\n\n\
-         The model was scripted; Scouts, file tools, container and checks were real. With a real model:\n  \
+         The model was scripted; Scouts, file tools and containers were real. It ran nothing on this machine: the steps \
+         of agent.yaml ran\nin fresh containers, and a model may also run single commands there (`check`), without network, \
+         .git and secrets.\nWith a real model:\n  \
          export AGENT_LLM_BASE_URL=http://127.0.0.1:11434/v1 AGENT_LLM_MODEL=NAME   (any Chat Completions \
          server)\n  act run \"what you want done\"                    (in a repository with an agent.yaml)\n\n\
          Repository  {}\nSnapshots   {}\nLogs        {}\nVerified by {}\n",

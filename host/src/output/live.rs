@@ -149,6 +149,8 @@ impl Status {
             EventKind::StepFinished { name, .. } => {
                 self.phase = format!("Running verification, {name} has ended");
             }
+            EventKind::CheckStarted { command } => self.phase = format!("Checking: {command}"),
+            EventKind::CheckFinished { .. } => self.phase = "Editing".into(),
             EventKind::VerifyFinished { status, warm, .. } => {
                 let warm = if *warm { ", warm" } else { "" };
                 self.phase = format!("Verified: {}{warm}", status.as_str());

@@ -159,6 +159,13 @@ fn details(kind: &EventKind) -> Vec<Line> {
             };
             format!("step {name}: {end} after {}", seconds(*duration_ms))
         }
+        EventKind::CheckFinished { command, outcome, exit_code, duration_ms } => {
+            let end = match exit_code {
+                Some(code) => format!("exit {code}"),
+                None => outcome.clone(),
+            };
+            format!("check `{command}`: {end} after {}", seconds(*duration_ms))
+        }
         EventKind::VerifyFinished {
             run_id, status, error_type, reason, duration_ms, warm, ..
         } => {

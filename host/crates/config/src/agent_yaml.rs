@@ -7,6 +7,7 @@ use act_core::evidence::EvidenceRule;
 use serde::Deserialize;
 use serde_yaml::{Error, MessageFormatter, Spanned};
 
+use super::checks::{self, CheckMode, CheckTemplate, Checks};
 use super::error::{ConfigError, Position, shown};
 use super::scalar::{self, Value};
 use super::user::LONGEST_MODEL_TIMEOUT;
@@ -32,6 +33,7 @@ pub(super) struct AgentYaml {
     pub(super) gitignore: bool,
     pub(super) agents_md: bool,
     pub(super) evidence: EvidenceRule,
+    pub(super) checks: Checks,
 }
 
 impl AgentYaml {
@@ -49,6 +51,7 @@ impl AgentYaml {
             gitignore: self.gitignore,
             agents_md: self.agents_md,
             evidence: self.evidence,
+            checks: self.checks,
             sha256,
         }
     }
@@ -61,6 +64,7 @@ struct File {
     monorepo: Option<Monorepo>,
     timeouts: Option<Timeouts>,
     components: Option<Vec<Spanned<Component>>>,
+    checks: Option<Vec<Spanned<RawCheck>>>,
     limits: Option<TaskLimits>,
     gitignore: Option<Value>,
     agents_md: Option<Value>,
@@ -88,6 +92,7 @@ struct Verification {
     user: Option<Value>,
     ca_bundle: Option<Value>,
     evidence: Option<Value>,
+    checks: Option<Value>,
     limits: Option<RawLimits>,
 }
 
@@ -97,6 +102,13 @@ struct RawStep {
     name: Option<Value>,
     command: Option<Value>,
     network: Option<Value>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawCheck {
+    name: Option<Value>,
+    command: Option<Value>,
 }
 
 #[derive(Deserialize, Default)]
@@ -173,7 +185,14 @@ pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
     let verification = file.verification.ok_or(ConfigError::NoImage)?;
     let rules = [("report", EvidenceRule::Report), ("require", EvidenceRule::Require)];
     let evidence = scalar::word(verification.evidence.as_ref(), "verification.evidence", &rules)?;
+    let templates = file.checks.unwrap_or_default();
+    let templates = templates.iter().enumerate().map(check).collect::<Result<Vec<_>, _>>()?;
+    let mode =
+        scalar::word(verification.checks.as_ref(), "verification.checks", &CheckMode::WORDS)?;
+    // Who lists commands means these and no others.
+    let default = if templates.is_empty() { CheckMode::Any } else { CheckMode::Declared };
     Ok(AgentYaml {
+        checks: Checks { mode: mode.unwrap_or(default), templates },
         evidence: evidence.unwrap_or_default(),
         pipeline: pipeline(verification)?,
         package: package(file.monorepo)?,
@@ -308,6 +327,24 @@ fn package(raw: Option<Monorepo>) -> Result<Option<Spanned<String>>, ConfigError
         return Err(refused("is git's own"));
     }
     Ok(Some(Spanned::new(parts.join("/"), value.referenced, value.defined)))
+}
+
+fn check((index, at): (usize, &Spanned<RawCheck>)) -> Result<CheckTemplate, ConfigError> {
+    let raw = &at.value;
+    let name = scalar::text(raw.name.as_ref(), "name")?;
+    let command = scalar::script(raw.command.as_ref(), "command")?;
+    let missing = |field| ConfigError::IncompleteCheck {
+        position: Position::from(at.referenced),
+        number: index + 1,
+        name: name.as_deref().map(shown),
+        field,
+    };
+    let named = name.clone().ok_or_else(|| missing("name"))?;
+    let command = command.ok_or_else(|| missing("command"))?;
+    match (CheckTemplate::parse(named, command), &raw.command) {
+        (None, Some(value)) => Err(scalar::wrong(value, "command", checks::EXPECTED)),
+        (template, _) => template.ok_or_else(|| missing("command")),
+    }
 }
 
 fn component((index, at): (usize, &Spanned<Component>)) -> Result<ComponentRequest, ConfigError> {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::{Config, User, Warm};
+use super::{CheckMode, Config, EvidenceRule, User, Warm};
 
 /// Tokens that a task may spend, input (cached included) and output of all roles, unless a setting says otherwise. This
 /// is about ten times what a large task of the benchmarks used, so it stops a task that makes no progress and no other.
@@ -58,6 +58,10 @@ pub struct ConfigCeiling {
     pub step_user: Option<User>,
     /// `verification.warm`
     pub warm: Option<Warm>,
+    /// `verification.checks`
+    pub checks: Option<CheckMode>,
+    /// `verification.evidence`, of which `require` is the smaller one: it lets fewer tasks succeed.
+    pub evidence: Option<EvidenceRule>,
     /// `gitignore`
     pub gitignore: Option<bool>,
     /// `agents_md`
@@ -72,6 +76,8 @@ pub struct VerifierTable {
     network: Option<Network>,
     user: Option<StepUser>,
     warm: Option<WarmWord>,
+    checks: Option<CheckMode>,
+    evidence: Option<EvidenceRule>,
     limits: StepLimits,
 }
 
@@ -126,7 +132,8 @@ enum Network {
 impl VerifierTable {
     /// Writes the limits of the table into a ceiling.
     pub fn lower(self, ceiling: &mut ConfigCeiling) {
-        let Self { network, user, warm, limits } = self;
+        let Self { network, user, warm, checks, evidence, limits } = self;
+        (ceiling.checks, ceiling.evidence) = (checks, evidence);
         (ceiling.cpus, ceiling.memory_mb, ceiling.pids) =
             (limits.cpus, limits.memory_mb, limits.pids);
         ceiling.step_network = network.map(|network| network == Network::On);
@@ -166,6 +173,10 @@ impl Config {
         // The one key that a person may raise above its default: neither a repository nor the administrator asks for it.
         let wanted = [user.warm.or(Some(Warm::Attempts)), pipeline.warm, policy.warm];
         pipeline.warm = wanted.into_iter().flatten().min();
+        lower(&mut self.checks.mode, user.checks, policy.checks);
+        if [user.evidence, policy.evidence].contains(&Some(EvidenceRule::Require)) {
+            self.evidence = EvidenceRule::Require;
+        }
         lower(&mut self.gitignore, user.gitignore, policy.gitignore);
         lower(&mut self.agents_md, user.agents_md, policy.agents_md);
         if effective(None, None, user.step_network, policy.step_network) == Some(false) {
@@ -213,7 +224,7 @@ mod tests {
         let plain = lowered(none, none);
         type Change = fn(&mut ConfigCeiling);
         type Check = fn(&Config) -> bool;
-        let keys: [(Change, Change, Check, Check); 9] = [
+        let keys: [(Change, Change, Check, Check); 11] = [
             (
                 |c| c.step_timeout = Some(Duration::from_secs(9)),
                 |c| c.step_timeout = Some(Duration::from_secs(7)),
@@ -255,6 +266,18 @@ mod tests {
                 |c| c.step_network = Some(false),
                 |c| c.pipeline.cut_off.is_empty() && c.pipeline.steps[0].network,
                 |c| c.pipeline.cut_off == ["a"] && !c.pipeline.steps[0].network,
+            ),
+            (
+                |c| c.checks = Some(CheckMode::Declared),
+                |c| c.checks = Some(CheckMode::Off),
+                |c| c.checks.mode == CheckMode::Declared,
+                |c| c.checks.mode == CheckMode::Off,
+            ),
+            (
+                |c| c.evidence = Some(EvidenceRule::Report),
+                |c| c.evidence = Some(EvidenceRule::Require),
+                |c| c.evidence == EvidenceRule::Report,
+                |c| c.evidence == EvidenceRule::Require,
             ),
             (
                 |c| c.gitignore = Some(true),
@@ -330,6 +353,8 @@ mod tests {
             step_network: Some(true),
             step_user: Some(User::Root),
             warm: None,
+            checks: Some(CheckMode::Any),
+            evidence: Some(EvidenceRule::Report),
             gitignore: Some(true),
             agents_md: Some(true),
         };

@@ -61,6 +61,8 @@ pub enum ConfigError {
     NoSteps,
     #[error("{position}: verification step {number}{} has no {field}", named(name.as_deref()))]
     IncompleteStep { position: Position, number: usize, name: Option<String>, field: &'static str },
+    #[error("{position}: check {number}{} has no {field}", named(name.as_deref()))]
+    IncompleteCheck { position: Position, number: usize, name: Option<String>, field: &'static str },
     #[error("{position}: component request {number}{} has no {field}", named(name.as_deref()))]
     IncompleteComponent {
         position: Position,
@@ -94,6 +96,7 @@ impl ConfigError {
             Self::NoImage => "container_image_required",
             Self::NoSteps => "steps_required",
             Self::IncompleteStep { .. } => "step_incomplete",
+            Self::IncompleteCheck { .. } => "check_incomplete",
             Self::IncompleteComponent { .. } => "component_incomplete",
             Self::Package { .. } => "package_invalid",
         }
@@ -125,6 +128,9 @@ impl ConfigError {
             }
             Self::NoSteps => "add one, such as `- {name: test, command: pytest -q}`",
             Self::IncompleteStep { .. } => "a step needs a name and a command",
+            Self::IncompleteCheck { .. } => {
+                "a check needs a name and a command, such as `pytest -q {path}`"
+            }
             Self::IncompleteComponent { .. } => "a request needs name, path, sha256 and kind",
             Self::Package { .. } => {
                 "name a directory inside the repository, such as `packages/core`"

@@ -12,6 +12,7 @@
 
 mod agent_yaml;
 mod ceiling;
+mod checks;
 mod error;
 mod load;
 mod scalar;
@@ -25,6 +26,7 @@ use std::time::Duration;
 
 pub use agent_yaml::STEP_TIMEOUT;
 pub use ceiling::{ConfigCeiling, DEFAULT_MAX_TOKENS, VerifierTable, effective};
+pub use checks::{CheckMode, CheckRefused, CheckTemplate, Checks, MAX_CHECK};
 pub use error::{ConfigError, ModelAccessError, Position, SettingsError};
 pub use load::{Root, find_root, load};
 pub use selection::{Selected, Sources, model_access, secrets};
@@ -54,6 +56,8 @@ pub struct Config {
     pub agents_md: bool,
     /// What the tests of a task must prove.
     pub evidence: EvidenceRule,
+    /// The commands that the model may run while it works.
+    pub checks: Checks,
     /// SHA-256 of the bytes of the file, as hex.
     pub sha256: String,
 }

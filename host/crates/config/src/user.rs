@@ -368,7 +368,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
 
     use super::*;
-    use crate::{DEFAULT_MAX_TOKENS, User, Warm};
+    use crate::{CheckMode, DEFAULT_MAX_TOKENS, EvidenceRule, User, Warm};
 
     fn parse(text: &str) -> Result<UserSettings, String> {
         UserSettings::parse(text, Path::new("config.toml"), None).map_err(|error| error.to_string())
@@ -380,7 +380,7 @@ mod tests {
         let settings = parse(
             "gitignore = false\nagents_md = false\n[limits]\nmax_tokens = 70\n\
              [timeouts]\nverification_step = 9000\nscout_query = 8000\nmodel_total = 3600000\n\
-             [verifier]\nnetwork = \"off\"\nuser = \"caller\"\nwarm = \"final\"\n[verifier.limits]\ncpus = 2\nmemory_mb = 512\npids = 64\n",
+             [verifier]\nnetwork = \"off\"\nuser = \"caller\"\nwarm = \"final\"\nchecks = \"off\"\nevidence = \"require\"\n[verifier.limits]\ncpus = 2\nmemory_mb = 512\npids = 64\n",
         )
         .unwrap();
         let ceiling = ConfigCeiling {
@@ -393,6 +393,8 @@ mod tests {
             step_network: Some(false),
             step_user: Some(User::Caller),
             warm: Some(Warm::Final),
+            checks: Some(CheckMode::Off),
+            evidence: Some(EvidenceRule::Require),
             gitignore: Some(false),
             agents_md: Some(false),
         };

@@ -464,6 +464,17 @@ pub enum EventKind {
         /// As in `verify_started`.
         warm: bool,
     },
+    /// The model runs one command, which decides nothing about the task.
+    CheckStarted {
+        command: String,
+    },
+    CheckFinished {
+        command: String,
+        /// `exited`, `timeout`, `no_base` or `unavailable`.
+        outcome: String,
+        exit_code: Option<i64>,
+        duration_ms: u64,
+    },
     /// Result of the pipeline before the first edit; this run does not count as an attempt.
     Baseline {
         run_id: Option<String>,

@@ -36,7 +36,8 @@ pub trait VariantVerifier: Send + Sync {
 }
 
 /// The rule of `verification.evidence`.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum EvidenceRule {
     /// The evidence is shown.
     #[default]

@@ -8,6 +8,7 @@
 //!   The code, the audit log and `gate_inputs_changed` call the pipeline of `agent.yaml` the gate of a task, because a task
 //!   succeeds only through it: a gate input is a file that can change how the pipeline judges.
 //! - [`evidence::Evidence`]: what the tests of a task prove; an [`evidence::VariantVerifier`] makes the runs for it.
+//! - [`check::Checked`]: how a command ended that the model ran while it worked; a [`check::Checker`] runs it.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
 //!
@@ -19,6 +20,7 @@
 //! assert_eq!(outcome.reason(), Some("budget"));
 //! ```
 
+pub mod check;
 pub mod clock;
 pub mod event;
 pub mod evidence;

@@ -29,6 +29,7 @@ use act_component::{
 };
 use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess, UserSettings};
 use act_core::Failure;
+use act_core::check::Checker;
 use act_core::event::Events;
 use act_core::evidence::VariantVerifier;
 use act_core::secret::Secrets;
@@ -38,7 +39,7 @@ use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
 use act_reports::failures::{Log, LogReader};
 use act_verifier::{
-    DockerVerifier, Downloads, Engine, EngineUnavailable, GateChange, ResolvedImage,
+    DockerChecker, DockerVerifier, Downloads, Engine, EngineUnavailable, GateChange, ResolvedImage,
     VerificationConfig, WarmRuns, relative_to_repo,
 };
 use act_workspace::{
@@ -841,6 +842,10 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         let trees = TaskTrees { verifier, originals, dir };
         Arc::new(Trees(Arc::new(trees))) as Arc<dyn VariantVerifier>
     });
+    let checker = verifier.clone().map(|verifier| {
+        let view = writer.view().clone();
+        Arc::new(DockerChecker { verifier, view, secrets: secrets() }) as Arc<dyn Checker>
+    });
     let warm = verifier.clone().zip(warm);
     let verifier: Arc<dyn Verifier> = match verifier {
         None => Arc::new(NoVerifier),
@@ -865,6 +870,8 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         verifier,
         variants,
         evidence: config.evidence,
+        checker,
+        checks: config.checks.clone(),
         workplace: Arc::new(workplace),
         gate: Gate {
             pipeline: config.pipeline.clone(),

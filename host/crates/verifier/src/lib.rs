@@ -5,6 +5,7 @@
 //! tree; and that a run which cannot be recorded in the audit log proves nothing.
 //!
 //! - [`DockerVerifier`] implements [`Verifier`](act_core::verification::Verifier): one call is one run.
+//! - [`DockerChecker`] implements [`Checker`](act_core::check::Checker): one command of the model, which decides nothing.
 //! - A [`Variant`] is a run on a tree that the host wrote with [`write_tree`].
 //! - [`VerificationConfig`] is the part of `agent.yaml` that a run uses, as it was when the task started.
 //! - [`Engine::connect`] finds the container engine; [`Engine::reap_orphans`] removes the containers and volumes of dead
@@ -30,6 +31,7 @@
 //! archives for an engine on another machine.
 
 mod ca_bundle;
+mod check;
 mod container;
 mod copy;
 mod docker_error;
@@ -48,6 +50,7 @@ mod warm;
 mod workspace;
 
 pub use ca_bundle::check as check_ca_bundle;
+pub use check::DockerChecker;
 pub use copy::{Replacement, write_tree};
 pub use docker_error::EngineUnavailable;
 pub use docker_verifier::{DockerVerifier, Downloads, Variant};

@@ -21,7 +21,7 @@ use act_core::RunId;
 use act_core::event::Events;
 use act_core::verification::{ErrorType, InfraError, Verdict, Verification};
 use act_records::artifacts::{Base, BaseFile, BaseRecord, BaseSize, NewBase, RunDir};
-use act_workspace::{Committed, PathGlobs, digest, git_place, special_files};
+use act_workspace::{Committed, CopySet, PathGlobs, digest, git_place, special_files};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
@@ -65,8 +65,8 @@ pub struct WarmRuns {
 enum Wanted {
     /// Nobody has looked for it yet.
     Unknown,
-    /// There is none, or it was found to be wrong.
-    Never,
+    /// There is none, or it was found to be wrong, for this reason.
+    Never(String),
     Ready(Arc<Base>),
 }
 
@@ -139,7 +139,7 @@ impl WarmRuns {
         number: u32,
         cancel: &CancellationToken,
     ) -> Option<WarmEnd> {
-        let Some(base) = self.base(verifier, cancel).await? else { return Some(WarmEnd::Cold) };
+        let Ok(base) = self.base(verifier, cancel).await? else { return Some(WarmEnd::Cold) };
         let differences = match self.compare(verifier, &base).await {
             Ok(differences) => differences,
             Err(NoBase(why)) => {
@@ -153,8 +153,8 @@ impl WarmRuns {
         let run = verifier.run_once(number, beginning, None, cancel).await?;
         match (&run.verdict, &run.run_id) {
             (Verdict::Infra(error), _) if error.error_type == ErrorType::ContainerCreation => {
-                *self.base.lock().await = Wanted::Never;
                 let why = &error.message;
+                *self.base.lock().await = Wanted::Never(format!("it cannot be used: {why}"));
                 self.tell(verifier, &format!("attempts are cold: the base cannot be used: {why}"));
                 return Some(WarmEnd::Cold);
             }
@@ -172,6 +172,11 @@ impl WarmRuns {
         Some(WarmEnd::Counts(Box::new(run)))
     }
 
+    /// Waits until a file that is written now is newer than everything in the base.
+    pub(crate) async fn wait_for_newer_times(&self, base: &Base, cancel: &CancellationToken) {
+        let _ = wait_until(base.record.ended, cancel).await;
+    }
+
     /// Destroys the base after a cold run failed where a warm one passed, and records that.
     pub(crate) async fn disproved(
         &self,
@@ -179,7 +184,9 @@ impl WarmRuns {
         warm: &RunId,
         cold: &Verification,
     ) {
-        let Wanted::Ready(base) = std::mem::replace(&mut *self.base.lock().await, Wanted::Never)
+        let why = "a cold run failed where a warm one passed, so it was removed".to_owned();
+        let Wanted::Ready(base) =
+            std::mem::replace(&mut *self.base.lock().await, Wanted::Never(why))
         else {
             return;
         };
@@ -217,13 +224,13 @@ impl WarmRuns {
         }
     }
 
-    /// Returns the base, and makes it first if there is none; the inner `None` means that attempts are cold. Returns `None`
-    /// when cancelled.
-    async fn base(
+    /// Returns the base, and makes it first if there is none; the inner error says why there is none, so that attempts are
+    /// cold. Returns `None` when cancelled.
+    pub(crate) async fn base(
         &self,
         verifier: &DockerVerifier,
         cancel: &CancellationToken,
-    ) -> Option<Option<Arc<Base>>> {
+    ) -> Option<Result<Arc<Base>, String>> {
         let mut wanted = match self.base.try_lock() {
             Ok(wanted) => wanted,
             Err(_) => {
@@ -234,24 +241,24 @@ impl WarmRuns {
             }
         };
         match &*wanted {
-            Wanted::Never => return Some(None),
-            Wanted::Ready(base) => return Some(Some(Arc::clone(base))),
+            Wanted::Never(why) => return Some(Err(why.clone())),
+            Wanted::Ready(base) => return Some(Ok(Arc::clone(base))),
             Wanted::Unknown => {}
         }
         match make(verifier, cancel).await {
             Ok(Some(base)) => {
                 let base = Arc::new(base);
                 *wanted = Wanted::Ready(Arc::clone(&base));
-                Some(Some(base))
+                Some(Ok(base))
             }
             Ok(None) => None,
             Err(NoBase(why)) => {
-                *wanted = Wanted::Never;
+                *wanted = Wanted::Never(why.clone());
                 self.tell(
                     verifier,
                     &format!("there is no warm base, so every attempt is cold: {why}"),
                 );
-                Some(None)
+                Some(Err(why))
             }
         }
     }
@@ -266,7 +273,15 @@ impl WarmRuns {
         base: &Arc<Base>,
     ) -> Result<Differences, NoBase> {
         let (owned, base) = (verifier.clone(), Arc::clone(base));
-        let (differences, files) = blocking(move || Ok(differences(&owned, &base))).await??;
+        let work = move || {
+            let set = sources(owned.repo.path(), &PathGlobs::new(&owned.config.pipeline.include)?)?;
+            is_copied(&owned, &set, owned.artifacts.path())?;
+            differences(&owned, &base, set)
+        };
+        let (differences, files, cold) = blocking(move || Ok(work())).await??;
+        if let Some(why) = cold {
+            return Err(NoBase(why));
+        }
         let red = self.red.lock().unwrap_or_else(PoisonError::into_inner);
         if red.contains(&differences.tree.digest) {
             return Err(NoBase("the same tree failed in a warm run".to_owned()));
@@ -276,21 +291,42 @@ impl WarmRuns {
             None => Ok(differences),
         }
     }
+
+    /// Compares the working tree with the commit of the base for a check, which decides nothing. What makes an attempt cold
+    /// is therefore only a reason to doubt the base, and is returned beside the differences.
+    ///
+    /// # Errors
+    /// The tree cannot be read.
+    pub(crate) async fn compare_for_check(
+        &self,
+        verifier: &DockerVerifier,
+        base: &Arc<Base>,
+    ) -> Result<(Differences, Option<String>), InfraError> {
+        let (owned, base) = (verifier.clone(), Arc::clone(base));
+        let work = move || {
+            let include = PathGlobs::new(&owned.config.pipeline.include)?;
+            differences(&owned, &base, sources(owned.repo.path(), &include)?)
+        };
+        let failed = |why: String| InfraError::new(ErrorType::Unknown, why);
+        let compared = blocking(move || Ok(work())).await.map_err(|e| failed(e.to_string()))?;
+        let (differences, files, cold) = compared.map_err(|NoBase(why)| failed(why))?;
+        Ok((differences, cold.or_else(|| (self.gate)(&files))))
+    }
 }
 
-/// Returns the files in which the working tree differs from the commit of the base.
+/// Returns the files in which the working tree, whose files are `set`, differs from the commit of the base, and the first
+/// reason why an attempt on that tree has to be cold.
 ///
 /// Build tools find out what to build again from the times of files. That fails for a file that is gone, whose output
 /// stays, and for what tools do not look at: modes, and the configuration of the build itself.
 fn differences(
     verifier: &DockerVerifier,
     base: &Base,
-) -> Result<(Differences, Vec<ChangedFile>), NoBase> {
-    let DockerVerifier { repo, config, artifacts, .. } = verifier;
-    let pipeline = &config.pipeline;
-    let set = sources(repo.path(), &PathGlobs::new(&pipeline.include)?)?;
-    is_copied(verifier, &set, artifacts.path())?;
+    set: CopySet,
+) -> Result<(Differences, Vec<ChangedFile>, Option<String>), NoBase> {
+    let pipeline = &verifier.config.pipeline;
     let tree = set.tree()?;
+    let mut cold = None;
     let inputs = PathGlobs::new(&pipeline.prepare_inputs)?;
     let (mut changed, mut files, mut known) = (vec![], vec![], BTreeSet::new());
     for (position, file) in tree.files.iter().enumerate() {
@@ -301,17 +337,18 @@ fn differences(
         }
         match before {
             Some(before) if before.mode != file.mode => {
-                return Err(NoBase(format!(
-                    "the mode of {path} is another one than in the last commit"
-                )));
+                cold.get_or_insert_with(|| {
+                    format!("the mode of {path} is another one than in the last commit")
+                });
             }
             Some(before) if before.sha256 == file.sha256 => continue,
-            _ => changed.push(position),
+            _ => {}
         }
+        changed.push(position);
         if inputs.matches(&path) {
-            return Err(NoBase(format!(
-                "{path} is one of verification.prepare_inputs and has changed"
-            )));
+            cold.get_or_insert_with(|| {
+                format!("{path} is one of verification.prepare_inputs and has changed")
+            });
         }
         let text = |bytes: io::Result<Vec<u8>>| String::from_utf8(bytes.ok()?).ok();
         let now = set.entries.iter().find(|entry| entry.path == file.path);
@@ -328,18 +365,16 @@ fn differences(
             path,
         });
     }
-    if let Some(gone) = base.record.files.keys().find(|path| !known.contains(*path)) {
-        return Err(NoBase(format!("{gone} of the last commit was deleted or renamed")));
+    let gone = base.record.files.keys().filter(|path| !known.contains(*path));
+    let gone: Vec<String> = gone.cloned().collect();
+    if let Some(gone) = gone.first() {
+        cold.get_or_insert_with(|| format!("{gone} of the last commit was deleted or renamed"));
     }
-    Ok((Differences { set, tree, changed }, files))
+    Ok((Differences { set, tree, changed, gone }, files, cold))
 }
 
 /// Refuses a tree that the steps see in another way than as a copy.
-fn is_copied(
-    verifier: &DockerVerifier,
-    set: &act_workspace::CopySet,
-    artifacts: &Path,
-) -> Result<(), NoBase> {
+fn is_copied(verifier: &DockerVerifier, set: &CopySet, artifacts: &Path) -> Result<(), NoBase> {
     let special = special_files(verifier.repo.path()).map_err(io::Error::from)?;
     let wanted = verifier.config.pipeline.workspace;
     match view_of(wanted, set, &special, artifacts, true)? {

@@ -5,7 +5,7 @@
 //! mounts directories of this machine; `remote_engine::prepare` sends it to any other engine.
 
 use crate::ca_bundle;
-use crate::copy::{self, Directory};
+use crate::copy::{self, Destination, Directory};
 use crate::docker_verifier::{DockerVerifier, Downloads, container_name};
 use crate::pipeline::VerificationConfig;
 use crate::remote_engine::VolumeStore;
@@ -13,15 +13,20 @@ use crate::request::{CA_BUNDLE, artifacts_tmpfs, bind, new_volume, volume};
 use crate::source_writes::{Backing, TreeDiff};
 use act_config::Workspace as ConfiguredWorkspace;
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
-use act_fs::Dir;
+use act_fs::{Dir, Entry, Walk, hex};
 use act_records::artifacts::{Base, Cache, NewBase, RunDir, STEP_PARTS, Swept, sweep};
 use act_workspace::{
-    Committed, CopySet, GitPlace, PathGlobs, SpecialFiles, Tree, TreeFile, git_place, special_files,
+    Committed, CopySet, GitPlace, Kind, PathGlobs, READ_AT_ONCE, RepoView, SpecialFiles, Tree,
+    TreeFile, git_place, special_files,
 };
 use bollard::models::{Mount, VolumeCreateRequest};
-use std::collections::HashMap;
-use std::io;
+use rustix::fs::{AtFlags, FileType, statat};
+use sha2::{Digest, Sha256};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ffi::OsString;
+use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
@@ -54,6 +59,16 @@ pub(crate) struct Differences {
     pub(crate) tree: Tree,
     /// Positions in the tree of the files that are new or changed.
     pub(crate) changed: Vec<usize>,
+    /// Files of the commit that the tree does not have.
+    pub(crate) gone: Vec<String>,
+}
+
+/// The tree of a check.
+pub(crate) enum CheckTree {
+    /// A copy of these files.
+    Copied(CopySet),
+    /// A base, with the files in which the working tree differs from its commit.
+    Over(Arc<Base>, Box<Differences>),
 }
 
 /// The downloads that a run finds in `/artifacts/cache`, and where it writes.
@@ -186,7 +201,7 @@ impl Workspace {
                 (View::Copy, set, tree, Backing::Copy(handle), None)
             }
             Beginning::Base(base, differences) => {
-                let Differences { set, tree, changed } = *differences;
+                let Differences { set, tree, changed, gone: _ } = *differences;
                 let upper = layers.add("tree", &base.part("tree"), COPY)?;
                 let mut directory = Directory::new(upper.try_clone().map_err(&copy_failed)?.into());
                 copy::lay(&set, &tree, &changed, &mut directory, cancel).map_err(&copy_failed)?;
@@ -242,6 +257,114 @@ impl Workspace {
             workspace.add_file(run, CA_BUNDLE, certificates.into_bytes())?;
         }
         Ok(workspace)
+    }
+
+    /// Prepares the view of a check on this machine. Files that `seen`, the view of the Editor, does not show are empty in it,
+    /// and neither the repository nor its git directory is mounted. Returns the paths of those files too.
+    ///
+    /// # Errors
+    /// Trouble with the files. A cancelled call fails as well.
+    pub(crate) fn of_check(
+        verifier: &DockerVerifier,
+        run: &RunDir,
+        seen: &RepoView,
+        tree: CheckTree,
+        with_cache: bool,
+        cancel: &CancellationToken,
+    ) -> Result<(Self, Vec<String>), InfraError> {
+        let DockerVerifier { config, .. } = verifier;
+        let mut layers = Layers { verifier, run, mounts: vec![artifacts_tmpfs()], volumes: vec![] };
+        let failed = failed_to("copy the repository for the check");
+        let is_hidden =
+            |path: &Path, kind| path.to_str().is_none_or(|path| seen.rule(path, kind).is_some());
+        let shown = |covered: &[PathBuf]| {
+            covered.iter().map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        let (covered, copies, base) = match tree {
+            CheckTree::Copied(mut set) => {
+                let (_handle, mut directory) = layers.copied_view().map_err(&failed)?;
+                let hidden = set.entries.extract_if(.., |one| is_hidden(&one.path, one.kind));
+                let covered: Vec<PathBuf> = hidden.map(|one| one.path).collect();
+                let mut write = || {
+                    copy::copy(&set, &mut directory, cancel)?;
+                    covered.iter().try_for_each(|path| directory.text(path, b""))?;
+                    config
+                        .package
+                        .iter()
+                        .try_for_each(|package| directory.directory(package.as_ref()))
+                };
+                write().map_err(&failed)?;
+                (covered, Copies::default(), None)
+            }
+            CheckTree::Over(base, differences) => {
+                let Differences { set, tree, mut changed, gone } = *differences;
+                let kinds: HashMap<&Path, Kind> =
+                    set.entries.iter().map(|one| (one.path.as_path(), one.kind)).collect();
+                let hidden =
+                    |path: &Path| is_hidden(path, kinds.get(path).copied().unwrap_or(Kind::File));
+                changed.retain(|at| tree.files.get(*at).is_some_and(|file| !hidden(&file.path)));
+                let covered = tree.files.iter().map(|file| file.path.clone());
+                let covered: Vec<PathBuf> = covered.filter(|path| hidden(path)).collect();
+                // The files of the commit are below the layer, also those that the tree does not have any more.
+                let gone = gone.into_iter().map(PathBuf::from).filter(|path| hidden(path));
+                let gone: Vec<PathBuf> = gone.collect();
+                let all: Vec<&PathBuf> = covered.iter().chain(&gone).collect();
+                let upper = layers.add("tree", &base.part("tree"), COPY)?;
+                let mut directory = Directory::new(upper.try_clone().map_err(&failed)?.into());
+                let copies = Copies::of(&base, &all).map_err(&failed)?;
+                let mut write = || {
+                    copy::lay(&set, &tree, &changed, &mut directory, cancel)?;
+                    all.iter().try_for_each(|path| directory.text(path, b""))?;
+                    // The pointer of a linked worktree is a file of the base.
+                    if base.open("tree")?.is_some_and(|tree| tree.file(".git").is_ok()) {
+                        directory.text(".git".as_ref(), b"")?;
+                    }
+                    copies.cover(&base, "tree", &mut directory, cancel)
+                };
+                write().map_err(&failed)?;
+                (covered, copies, Some(base))
+            }
+        };
+        for part in STEP_PARTS {
+            let target = format!("/artifacts/{part}");
+            match &base {
+                Some(base) if base.holds(part).map_err(failed_to("open the base"))? => {
+                    let upper = layers.add(part, &base.part(part), &target)?;
+                    let mut directory = Directory::new(upper.into());
+                    copies.cover(base, part, &mut directory, cancel).map_err(&failed)?;
+                }
+                _ => layers.mounts.push(bind(&run.path().join(part), &target, false)?),
+            }
+        }
+        let cache = match &base {
+            Some(base) => {
+                let cache = layers.cache_of_base(base)?;
+                let written = cache.written.try_clone().map_err(&failed)?;
+                let mut directory = Directory::new(written.into());
+                copies.cover(base, "cache", &mut directory, cancel).map_err(&failed)?;
+                cache
+            }
+            None if with_cache => layers.cache(true)?,
+            None => layers.empty_cache()?,
+        };
+        let Layers { mounts, volumes: overlays, .. } = layers;
+        let mut workspace = Self {
+            view: View::Copy,
+            digest: String::new(),
+            diff: None,
+            mounts,
+            overlays,
+            files: vec![],
+            cache: Some(cache),
+            volumes: None,
+            committed: None,
+            warnings: vec![],
+        };
+        if let Some(path) = &config.pipeline.ca_bundle {
+            let certificates = ca_bundle::certificates(path)?;
+            workspace.add_file(run, CA_BUNDLE, certificates.into_bytes())?;
+        }
+        Ok((workspace, shown(&covered)))
     }
 
     /// Adds a read-only file at an absolute path of the container: a mount, or a file that is written into a container
@@ -319,6 +442,84 @@ impl Workspace {
             }
         }
         Ok(())
+    }
+}
+
+/// Copies that `prepare` made of files which the Editor does not see. It had these files, since it ran on the whole commit,
+/// and may have put them anywhere in the base.
+#[derive(Default)]
+struct Copies {
+    /// The digests of those files, by their sizes.
+    contents: BTreeMap<u64, BTreeSet<String>>,
+}
+
+/// Bytes below which a file is not searched for: `{}` is no secret, and a dependency may hold it as well.
+const SHORTEST_COPY: u64 = 8;
+
+impl Copies {
+    /// Prepares the search for copies of these files of the commit.
+    fn of(base: &Base, hidden: &[&PathBuf]) -> io::Result<Self> {
+        let mut contents = BTreeMap::<u64, BTreeSet<String>>::new();
+        for path in hidden {
+            let known = path.to_str().and_then(|path| base.record.files.get(path));
+            let Some(file) = known.filter(|file| file.mode != "120000") else { continue };
+            let size = base.size(path)?;
+            if size >= SHORTEST_COPY {
+                contents.entry(size).or_default().insert(file.sha256.clone());
+            }
+        }
+        Ok(Self { contents })
+    }
+
+    /// Lays an empty file over each copy in a part of the base, whose upper layer is `into`.
+    ///
+    /// # Errors
+    /// The part cannot be read, or the layer not written; `Interrupted` when cancelled.
+    fn cover(
+        &self,
+        base: &Base,
+        part: &str,
+        into: &mut Directory,
+        cancel: &CancellationToken,
+    ) -> io::Result<()> {
+        if self.contents.is_empty() {
+            return Ok(());
+        }
+        let Some(part) = base.open(part)? else { return Ok(()) };
+        let mut names = Walk::new(part.into())?;
+        while let Some(Entry { name, .. }) = names.next_entry()? {
+            if cancel.is_cancelled() {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let stat = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW)?;
+            match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => {
+                    let inner = names.open(&name)?;
+                    names.enter(&name, inner)?;
+                }
+                FileType::RegularFile => {
+                    let size = u64::try_from(stat.st_size).unwrap_or_default();
+                    let Some(digests) = self.contents.get(&size) else { continue };
+                    let mut file = act_fs::file(names.here(), &name)?;
+                    if digests.contains(&digest_of(&mut file)?) {
+                        let path = PathBuf::from(OsString::from_vec(names.path(&name)));
+                        into.text(&path, b"")?;
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+fn digest_of(file: &mut impl Read) -> io::Result<String> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; READ_AT_ONCE]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(hex(&hash.finalize())),
+            count => hash.update(buffer.get(..count).unwrap_or_default()),
+        }
     }
 }
 
@@ -518,8 +719,8 @@ impl View {
 }
 
 /// `auto` copies trees up to these limits. A larger tree gets an overlay, because every run would copy it anew.
-const MAX_COPIED_FILES: usize = 50_000;
-const MAX_COPIED_BYTES: u64 = 256 * 1024 * 1024;
+pub(crate) const MAX_COPIED_FILES: usize = 50_000;
+pub(crate) const MAX_COPIED_BYTES: u64 = 256 * 1024 * 1024;
 
 /// Chooses the view of a tree; `obstacle` says why an overlay is impossible.
 ///

@@ -9,6 +9,7 @@
 //! - `scouts`: questions to the Scouts, and conflicts between their reports
 //! - `review`: the differences that the model sees of its own edits
 //! - `shown_lines`: the lines of files that the conversation has shown, which no answer repeats
+//! - `check`: single commands that the model runs between verifications
 //! - `verify`: verifications, the debug loop and the baseline
 //! - `evidence`: what the tests of the task prove, and tests that demand less than at its start
 //! - `finish`: summary, stuck report, hypotheses
@@ -16,6 +17,7 @@
 //! - `prompt`: the first message of each conversation
 //! - `request`: the text of a task, with its sections
 
+mod check;
 mod evidence;
 mod finish;
 mod plan;
@@ -55,6 +57,8 @@ use crate::gate_inputs::TestReader;
 use crate::instructions::{Found, Instructions};
 use crate::scout::{ReportCheck, Scout};
 use act_audit::{Audit, Entry, Event};
+use act_config::Checks;
+use act_core::check::Checker;
 use act_core::event::{EventKind, Events, Milestone};
 use act_core::evidence::{EvidenceRule, VariantVerifier};
 use act_core::verification::{Verification, Verifier};
@@ -138,6 +142,10 @@ pub struct Editor {
     /// Verifies other trees than the working tree, for the evidence of a success; `None` in a dry run.
     pub variants: Option<Arc<dyn VariantVerifier>>,
     pub evidence: EvidenceRule,
+    /// Runs the commands of `check`; `None` in a dry run.
+    pub checker: Option<Arc<dyn Checker>>,
+    /// Which commands those may be.
+    pub checks: Checks,
     pub workplace: Arc<dyn Workplace>,
     /// The pipeline. A changed file that one of its steps names or reaches is reported to the user.
     pub gate: Gate,
@@ -264,6 +272,8 @@ pub struct Session<'a> {
     answer_bytes: usize,
     /// Questions to Scouts since the last verification.
     questions: u32,
+    /// Checks since the last verification.
+    checks: u32,
     /// The number of verifications when a conversation was last closed for its length.
     verifications_at_restart: Option<usize>,
 }
@@ -308,6 +318,7 @@ impl<'a> Session<'a> {
             asked_again: None,
             answer_bytes: 0,
             questions: 0,
+            checks: 0,
             verifications_at_restart: None,
         }
     }
@@ -562,6 +573,7 @@ impl<'a> Session<'a> {
         match request {
             Request::Plan(plan) => self.adopt(plan).await.map(ToolOutput::Answer),
             Request::ReadLog(wanted) => Ok(self.read_log(wanted).await.into()),
+            Request::Check(call) => self.check(&call.command).await.map(ToolOutput::Answer),
             Request::Verify => {
                 self.this_turn.verified = true;
                 self.verify().await
@@ -673,6 +685,7 @@ enum Place {
 /// verification that was asked for beside it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum LastCall {
+    Check,
     Verify,
     Done,
 }
@@ -680,6 +693,7 @@ enum LastCall {
 impl LastCall {
     fn of(tool: &str) -> Option<Self> {
         match tool {
+            "check" => Some(Self::Check),
             "verify" => Some(Self::Verify),
             "done" => Some(Self::Done),
             _ => None,
@@ -819,7 +833,7 @@ impl PhaseRefusal {
                  before it"
             }
             Self::DryRun => {
-                "this is a dry run: nothing is verified; call done when the proposal is complete"
+                "this is a dry run: nothing runs in a container; call done when the proposal is complete"
             }
         }
     }
@@ -830,7 +844,7 @@ fn phase_refusal(aim: Aim, phase: Phase, tool: &str, may_edit: bool) -> Option<P
     match (phase, tool) {
         (Phase::Planning, "verify" | "done") => Some(PhaseRefusal::PlanFirst),
         (Phase::Planning, _) if may_edit => Some(PhaseRefusal::PlanFirst),
-        (_, "verify") if aim == Aim::Proposal => Some(PhaseRefusal::DryRun),
+        (_, "check" | "verify") if aim == Aim::Proposal => Some(PhaseRefusal::DryRun),
         _ => None,
     }
 }
@@ -942,7 +956,7 @@ mod decisions {
         for (tool, may_edit) in [("verify", false), ("done", false), ("replace", true)] {
             assert_eq!(refusal(tool, may_edit), Some(PhaseRefusal::PlanFirst), "{tool}");
         }
-        for tool in ["plan", "list", "read", "search", "ask_scout", "read_log"] {
+        for tool in ["plan", "list", "read", "search", "ask_scout", "read_log", "check"] {
             assert_eq!(refusal(tool, false), None, "{tool}");
         }
     }
@@ -950,7 +964,7 @@ mod decisions {
     /// EDITOR-60
     #[test]
     fn calls_take_effect_in_order_and_judgements_come_last() {
-        use LastCall::{Done, Verify};
+        use LastCall::{Check, Done, Verify};
         use Place::{Alone, Beside, Last};
         for (places, expected) in [
             (vec![], vec![]),
@@ -962,6 +976,10 @@ mod decisions {
             (
                 vec![Last(Done), Alone, Last(Verify), Beside, Last(Verify), Beside],
                 vec![vec![1], vec![3, 5], vec![2], vec![4], vec![0]],
+            ),
+            (
+                vec![Last(Done), Last(Verify), Last(Check), Alone, Last(Check)],
+                vec![vec![3], vec![2], vec![4], vec![1], vec![0]],
             ),
             (vec![Beside; 6], vec![vec![0, 1, 2, 3], vec![4, 5]]),
         ] {
@@ -1054,6 +1072,9 @@ mod decisions {
     fn a_dry_run_verifies_nothing_and_ends_with_done_or_silence() {
         let dry = Aim::Proposal;
         assert_eq!(phase_refusal(dry, Phase::Working, "verify", false), Some(PhaseRefusal::DryRun));
+        for phase in [Phase::Planning, Phase::Working] {
+            assert_eq!(phase_refusal(dry, phase, "check", false), Some(PhaseRefusal::DryRun));
+        }
         assert_eq!(phase_refusal(dry, Phase::Working, "done", false), None);
         assert_eq!(
             phase_refusal(dry, Phase::Planning, "done", false),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::check::CHECKS;
 use super::plan::{PlanGoals, TriedPlan};
 use super::scouts::QUESTIONS;
 use super::verify::{HARD_STOP_AFTER, REPLAN_AFTER, last_failure};
@@ -16,7 +17,7 @@ use super::{Aim, CONVERSATION_BYTES, Session, TURNS_PER_ATTEMPT, TaskInput};
 use crate::context::{ScoutPayload, VerifiedRun};
 use crate::instructions::InstructionFile;
 use crate::scout::shown as shown_report;
-use act_config::{Pipeline, SourceWrites, Warm, Workspace};
+use act_config::{CheckMode, Checks, Pipeline, SourceWrites, Warm, Workspace};
 use act_core::terminal_text::is_hidden;
 use act_core::verification::Status;
 use act_reports::source::language;
@@ -43,6 +44,8 @@ pub(super) struct Briefing<'a> {
     pub aim: Aim,
     /// The tokens of all roles together.
     pub tokens: Option<u64>,
+    /// The commands of `check`.
+    pub checks: &'a Checks,
     /// The repository's own instructions that the model got so far.
     pub instructions: &'a [InstructionFile],
 }
@@ -54,6 +57,7 @@ impl Session<'_> {
             gate: &self.editor.gate,
             aim: self.editor.aim,
             tokens: self.editor.ledger.limit(),
+            checks: &self.editor.checks,
             instructions: self.instructions.files(),
         }
     }
@@ -249,11 +253,41 @@ fn limits(briefing: &Briefing<'_>) -> String {
             thousands(tokens)
         ));
     }
+    if briefing.aim == Aim::Green {
+        text.push_str(&checks(briefing.checks));
+    }
     text.push_str(&format!(
         "\n- {QUESTIONS} questions to the Scouts between two verifications, {} MiB of answers in one conversation.",
         CONVERSATION_BYTES >> 20
     ));
     text
+}
+
+/// Templates of checks that are shown.
+const TEMPLATES: usize = 20;
+
+/// Which commands `check` takes.
+fn checks(checks: &Checks) -> String {
+    let count = format!("\n- {CHECKS} checks between two verifications");
+    let templates = || {
+        let shown = checks.templates.iter().take(TEMPLATES);
+        let shown = shown.map(|one| format!("\n  | {}", one_line(&one.to_string(), COMMAND)));
+        let more = match checks.templates.len().saturating_sub(TEMPLATES) {
+            0 => String::new(),
+            more => format!("\n  ({more} more are in agent.yaml)"),
+        };
+        shown.collect::<String>() + &more
+    };
+    match checks.mode {
+        CheckMode::Off => "\n- `check` is off here.".to_owned(),
+        CheckMode::Any => format!("{count}."),
+        CheckMode::Declared => {
+            format!(
+                "{count}, each one of these with an argument for each `{{word}}`:{}",
+                templates()
+            )
+        }
+    }
 }
 
 fn thousands(number: u64) -> String {
@@ -675,8 +709,32 @@ mod tests {
         Gate { pipeline, step_timeout: Duration::from_secs(300), last_run: None }
     }
 
+    static ANY: Checks = Checks { mode: CheckMode::Any, templates: vec![] };
+
+    /// EDITOR-85: which commands `check` takes is known before the first call.
+    #[test]
+    fn the_commands_of_check_stand_among_the_limits() {
+        let (task, gate) = (input("Fix add"), gate(vec![step("test", "pytest -q", true)]));
+        let text = |mode| {
+            let checks = Checks { mode, ..ANY.clone() };
+            opening(&Briefing { checks: &checks, ..briefing(&task, &gate) }, "", None)
+        };
+        assert!(text(CheckMode::Any).contains("\n- 20 checks between two verifications.\n"));
+        assert!(text(CheckMode::Off).contains("\n- `check` is off here.\n"));
+        assert!(text(CheckMode::Declared).contains("each one of these with an argument for each"));
+        let dry = Briefing { aim: Aim::Proposal, ..briefing(&task, &gate) };
+        assert!(!opening(&dry, "", None).contains("check"), "{}", opening(&dry, "", None));
+    }
+
     fn briefing<'a>(task: &'a TaskInput, gate: &'a Gate) -> Briefing<'a> {
-        Briefing { task, gate, aim: Aim::Green, tokens: Some(10_000_000), instructions: &[] }
+        Briefing {
+            task,
+            gate,
+            aim: Aim::Green,
+            tokens: Some(10_000_000),
+            checks: &ANY,
+            instructions: &[],
+        }
     }
 
     /// EDITOR-12: the user's sections are part of every conversation, also after a REPLAN.

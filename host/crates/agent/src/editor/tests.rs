@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use act_config::CheckMode;
 use act_model::{Stop, ToolSpec, Turn};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -1189,4 +1190,96 @@ fn where_evidence_is_required_failing_old_tests_must_be_asked_for() {
     let told = story().turns(turns()).turns([restored, done()]).run();
     assert_eq!(told.state(), ("SUCCESS", None));
     assert_eq!(told.reasons(), ["tests_weakened", "evidence_missing"]);
+}
+
+fn check(command: &str) -> (&'static str, Value) {
+    ("check", json!({"command": command}))
+}
+
+/// EDITOR-85, EDITOR-60: a check sees the edits of its turn, counts as no attempt and ends nothing.
+#[test]
+fn a_check_runs_after_the_edits_of_its_turn_and_is_no_verification() {
+    let last = [verify_call(), check("one"), write("right\n"), check("two")];
+    let turns = [calls(&[check("early")]), plan("write it"), calls(&last), done()];
+    let told = Story::new().turns(turns).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 1));
+    let answers = told.answers();
+    assert!(answers[0].ends_with("\n| ran early"), "before a plan: {answers:?}");
+    assert!(answers[2].starts_with("PASS"), "{answers:?}");
+    for (at, command) in [(3, "one"), (5, "two")] {
+        assert!(answers[at].contains("a check, no verification"), "{answers:?}");
+        assert!(answers[at].ends_with(&format!("\n| ran {command}")), "{answers:?}");
+    }
+
+    // Nothing but checks is no work, and a check of a red tree resets no counter.
+    let mut turns = vec![plan("write it")];
+    for number in 1..=3 {
+        turns.push(calls(&[write(&format!("wrong {number}\n")), check("one")]));
+        turns.push(verify());
+    }
+    let told = Story::new()
+        .turns(turns)
+        .turns([plan("otherwise")])
+        .turns(attempt("right\n"))
+        .turns([done()])
+        .run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 4));
+    assert_eq!(told.conversations.len(), 2, "three red runs are a REPLAN");
+}
+
+fn verify_call() -> (&'static str, Value) {
+    ("verify", json!({}))
+}
+
+/// EDITOR-60: a check beside a refused edit would run on another tree than the model means.
+#[test]
+fn a_check_beside_a_refused_edit_is_not_run() {
+    let refused = ("full_rewrite", json!({"path": "agent.yaml", "content": "x"}));
+    let turns = [plan("write it"), calls(&[refused, check("one")])];
+    let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
+    assert_eq!(told.reasons(), ["tool_failed", "not_verified"]);
+}
+
+/// EDITOR-85
+#[test]
+fn twenty_checks_run_between_two_verifications() {
+    let many: Vec<_> = (0..21).map(|_| check("one")).collect();
+    let turns = [plan("write it"), calls(&many), calls(&[write("right\n"), verify_call()])];
+    let told = Story::new().turns(turns).turns([calls(&[check("more")]), done()]).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert_eq!(told.reasons(), ["budget"]);
+    let refused = told.audited().into_iter().filter(|(event, _)| event == "check_refused");
+    assert_eq!(refused.count(), 1);
+}
+
+/// EDITOR-86
+#[test]
+fn a_check_that_cannot_run_says_why_and_the_task_goes_on() {
+    let turns = [
+        calls(&[check("no base"), check("trouble"), check(" "), ("check", json!({}))]),
+        plan("write it"),
+    ];
+    let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert_eq!(told.reasons(), ["no_base", "unavailable", "bad_arguments", "bad_arguments"]);
+
+    let off = Story::new().checks(CheckMode::Off).turns([calls(&[check("ls")]), plan("write it")]);
+    let told = off.turns(attempt("right\n")).turns([done()]).run();
+    assert_eq!(told.reasons(), ["checks_off"]);
+    assert!(told.audited().iter().any(|(event, _)| event == "check_refused"));
+
+    let declared = Story::new().checks(CheckMode::Declared);
+    let told = declared
+        .turns([calls(&[check("ls")]), plan("write it")])
+        .turns(attempt("right\n"))
+        .turns([done()])
+        .run();
+    assert_eq!(told.reasons(), ["not_declared"]);
+
+    let dry = Story::new().dry_run().turns([calls(&[check("ls")]), plan("write it")]);
+    let told = dry.turns([calls(&[write("right\n"), check("ls")]), done()]).run();
+    assert_eq!((told.state(), told.reasons()), (("PROPOSED", None), vec!["dry_run"; 2]));
+
+    let told = Story::new().turns([calls(&[check("cancel")])]).run();
+    assert_eq!(told.state().0, "CANCELLED");
 }

@@ -307,7 +307,7 @@ impl Session<'_> {
         if let Some(refusal) = self.pending_review() {
             return Ok(refusal.into());
         }
-        (self.criteria_shown, self.questions) = (false, 0);
+        (self.criteria_shown, self.questions, self.checks) = (false, 0, 0);
         self.verified_tree = self.fingerprint();
 
         let number = self.debug_loop.next_attempt();
@@ -398,7 +398,7 @@ impl Session<'_> {
 }
 
 /// The path of the repository no longer means the directory that is edited, so a verification would judge another one.
-fn repository_moved(diagnosis: &str) -> TaskResult {
+pub(super) fn repository_moved(diagnosis: &str) -> TaskResult {
     TaskResult::infra(RootMoved::CODE, format!("{diagnosis}; {}", RootMoved::HINT))
 }
 

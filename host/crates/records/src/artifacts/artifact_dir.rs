@@ -15,6 +15,7 @@ use rustix::fs::{Access, AtFlags, Mode, fchmod, fstat, unlinkat};
 
 use super::cache::image_name;
 use super::run_dir::RunDir;
+use super::tree::remove_tree;
 
 /// Maximum wait for a remover that tests whether a run is live. A test takes microseconds, so a remover that holds the lock
 /// longer has stopped.
@@ -188,6 +189,19 @@ impl ArtifactDir {
         let live = handle.try_clone()?;
         self.live.lock().unwrap_or_else(PoisonError::into_inner).push(live);
         Ok(Some(handle))
+    }
+
+    /// Removes the directory of a run that is no verification, with everything in it. Call it only after the container was
+    /// removed.
+    ///
+    /// # Errors
+    /// A file cannot be removed.
+    pub fn discard_run(&self, run: &RunDir) -> io::Result<()> {
+        let held = run.identity()?;
+        remove_tree(&self.runs, run.id().as_str())?;
+        let mut live = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        live.retain(|other| other.identity().is_ok_and(|other| other != held));
+        Ok(())
     }
 
     /// Ends the task's claim on its runs, so that they may be pruned unless something else holds them.

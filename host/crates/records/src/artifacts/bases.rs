@@ -6,6 +6,7 @@
 //! removes its image.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -129,13 +130,36 @@ impl Base {
     /// # Errors
     /// The file cannot be read, or is larger.
     pub fn read(&self, path: &Path, most: u64) -> io::Result<Vec<u8>> {
+        let (directory, name) = self.parent(path)?;
+        directory.read(name, most)
+    }
+
+    /// Returns the number of bytes of a file of the commit in the tree.
+    ///
+    /// # Errors
+    /// The file is not there.
+    pub fn size(&self, path: &Path) -> io::Result<u64> {
+        let (directory, name) = self.parent(path)?;
+        Ok(u64::try_from(directory.stat(name)?.st_size).unwrap_or_default())
+    }
+
+    /// Opens the directory of a file in the tree.
+    fn parent<'p>(&self, path: &'p Path) -> io::Result<(Dir, &'p OsStr)> {
         let mut at = self.handle.subdirectory("tree")?;
         let mut names: Vec<_> = path.iter().collect();
         let name = names.pop().ok_or(io::ErrorKind::InvalidFilename)?;
         for directory in names {
             at = at.subdirectory(directory)?;
         }
-        at.read(name, most)
+        Ok((at, name))
+    }
+
+    /// Opens a part for reading its names, or returns `None` if there is none.
+    ///
+    /// # Errors
+    /// The part cannot be opened.
+    pub fn open(&self, part: &str) -> io::Result<Option<Dir>> {
+        self.handle.existing_subdirectory(part)
     }
 }
 

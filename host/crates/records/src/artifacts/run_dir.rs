@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use act_core::verification::{CommandExecuted, Manifest};
 use act_core::{RunId, RunIdError};
-use act_fs::{Dir, Durability};
+use act_fs::{Dir, Durability, Identity};
 use act_workspace::digest;
 use rustix::fs::Mode;
 use serde_json::Value;
@@ -66,6 +66,10 @@ impl RunDir {
     /// Returns the path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    pub(super) fn identity(&self) -> io::Result<Identity> {
+        self.handle.identity()
     }
 
     /// Creates the directory of the copied view and returns its handle and path. It is mounted by itself at `build/tree`,

@@ -10,8 +10,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use act_audit::{Audit, CheckpointError, CheckpointStore, Head, Restart};
-use act_config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
+use act_config::{CheckMode, Checks, Limits, Pipeline, SourceWrites, Step, User, Workspace};
 use act_core::RunId;
+use act_core::check::{CheckEnd, CheckUnderWay, Checked, CheckedOver, Checker, NotChecked};
 use act_core::event::Events;
 use act_core::evidence::{EvidenceRule, FileAtStart, VariantVerifier};
 use act_core::secret::Secrets;
@@ -117,6 +118,7 @@ pub(super) struct Story {
     aim: Aim,
     agents_md: bool,
     evidence: EvidenceRule,
+    checks: Checks,
     allowed_test_changes: PathGlobs,
 }
 
@@ -148,6 +150,7 @@ impl Story {
             aim,
             agents_md: true,
             evidence,
+            checks: Checks { mode: CheckMode::Any, templates: vec![] },
             allowed_test_changes,
         }
     }
@@ -160,6 +163,11 @@ impl Story {
 
     pub(super) fn requires_evidence(mut self) -> Self {
         self.evidence = EvidenceRule::Require;
+        self
+    }
+
+    pub(super) fn checks(mut self, mode: CheckMode) -> Self {
+        self.checks.mode = mode;
         self
     }
 
@@ -281,6 +289,8 @@ impl Story {
             verifier: Arc::clone(&verifier) as Arc<dyn Verifier>,
             variants: Some(Arc::new(FakeVariants { runs: Arc::clone(&verifier), start })),
             evidence: self.evidence,
+            checker: (self.aim == Aim::Green).then(|| Arc::new(FakeChecker) as Arc<dyn Checker>),
+            checks: self.checks.clone(),
             workplace: Arc::new(workplace),
             gate: gate(),
             view: RepoView::open(&root, Profile::Scout).unwrap(),
@@ -522,6 +532,31 @@ impl VariantVerifier for FakeVariants {
         logs.push((id.clone(), log));
         verification.run_id = Some(RunId::parse(&id).unwrap());
         std::future::ready(Some(Ok(verification))).boxed()
+    }
+}
+
+/// Prints the command; some words are trouble.
+struct FakeChecker;
+
+impl Checker for FakeChecker {
+    fn check<'a>(&'a self, command: &'a str, cancel: &'a CancellationToken) -> CheckUnderWay<'a> {
+        let checked = match command {
+            "no base" => Err(NotChecked::NoBase("`prepare` failed".to_owned())),
+            "trouble" => Err(NotChecked::Unavailable("the engine is gone".to_owned())),
+            "cancel" => {
+                cancel.cancel();
+                return std::future::ready(None).boxed();
+            }
+            _ => Ok(Checked {
+                end: CheckEnd::Exited(0),
+                over: CheckedOver::Base,
+                took: Duration::from_secs(1),
+                output: format!("ran {command}\n"),
+                covered: vec![],
+                outdated: None,
+            }),
+        };
+        std::future::ready(Some(checked)).boxed()
     }
 }
 
