@@ -103,11 +103,17 @@ fn a_repository_lists_the_commands_and_an_administrator_forbids_them() {
 /// CONFIG-18, CONFIG-55: a person requires evidence of every repository.
 #[test]
 fn a_person_requires_evidence_whatever_the_repository_says() {
-    let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
-    let tries = call("done", json!({"what": "x", "why": "y", "outcome": "impossible"}));
-    let act = repository()
+    // A file of text would be a document, of which nobody asks for tests.
+    let edit =
+        json!({"path": "answer.py", "expect_version": "{{last_version}}", "content": "right\n"});
+    let read = call("read", json!({"path": "answer.py"}));
+    let gives_up = call("done", json!({"what": "x", "why": "y", "outcome": "impossible"}));
+    let turns = [read, call("full_rewrite", edit), done(), gives_up];
+    let act = Act::new()
+        .file("answer.py", "none\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.py")])
         .config_toml("[verifier]\nevidence = \"require\"\n")
-        .script(&script(turns.chain([tries])));
+        .script(&script(opening("write it").into_iter().chain(turns)));
     let told = act.run("write the answer").status(3);
     assert!(answers(&told).iter().any(|answer| answer.starts_with("evidence_missing: ")), "{told}");
 }

@@ -14,6 +14,7 @@ mod proxy;
 mod anchored;
 mod applying;
 mod audit;
+mod bases;
 mod boundaries;
 mod checking;
 mod clumsy_model;
