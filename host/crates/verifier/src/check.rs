@@ -281,7 +281,7 @@ impl Check<'_> {
             let why = "the tree is too large to be copied for one command";
             return Err(InfraError::new(ErrorType::ResourceExhaustion, why));
         }
-        Ok((CheckTree::Copied(set), vec![]))
+        Ok((CheckTree::Copied(Box::new(set)), vec![]))
     }
 
     /// Returns what the command printed, without keys, and cut.

@@ -66,7 +66,7 @@ pub(crate) struct Differences {
 /// The tree of a check.
 pub(crate) enum CheckTree {
     /// A copy of these files.
-    Copied(CopySet),
+    Copied(Box<CopySet>),
     /// A base, with the files in which the working tree differs from its commit.
     Over(Arc<Base>, Box<Differences>),
 }
