@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use act_core::RunId;
-use act_records::artifacts::{ArtifactDir, Pruned};
+use act_records::artifacts::{ArtifactDir, KnownRuns, Pruned};
 use chrono::{DateTime, TimeDelta, Utc};
 
 /// One who waits for the whole of it.
@@ -44,8 +44,15 @@ impl Place {
         let run = self.open().create_run(now() - TimeDelta::days(days)).unwrap();
         fs::write(run.path().join("manifest.json"), "{}").unwrap();
         fs::write(run.path().join("tmp/file"), "x").unwrap();
+        aged(run.path(), days);
         run.id().clone()
     }
+}
+
+/// Makes a directory as old as the id of its run says.
+fn aged(run: &std::path::Path, days: i64) {
+    let time = SystemTime::now() - Duration::from_hours(24 * days.unsigned_abs());
+    fs::File::open(run).unwrap().set_modified(time).unwrap();
 }
 
 fn now() -> DateTime<Utc> {
@@ -54,7 +61,7 @@ fn now() -> DateTime<Utc> {
 
 fn prune(artifacts: &ArtifactDir, pinned: &[&RunId]) -> Pruned {
     let pinned = pinned.iter().map(|run| (*run).clone()).collect();
-    artifacts.prune(now(), ALWAYS, || Ok(pinned)).unwrap()
+    artifacts.prune(now(), ALWAYS, |_| Ok(KnownRuns { pinned, ..KnownRuns::default() })).unwrap()
 }
 
 fn texts<'a>(runs: impl IntoIterator<Item = &'a RunId>) -> BTreeSet<String> {
@@ -76,6 +83,28 @@ fn of_25_runs_the_20_newest_and_the_pinned_stay_and_old_ones_go() {
     assert_eq!(stay.len(), 21);
     assert!(texts(&runs[..19]).is_subset(&stay), "the newest stay");
     assert!(prune(&place.open(), &[&pinned]).runs.is_empty(), "nothing is left to do");
+}
+
+#[test]
+fn a_clock_that_was_set_back_removes_no_run_that_is_new() {
+    // ARTIFACT-13
+    let place = Place::new();
+    // The directory is new, whatever the id says, and whatever the clock said while it was made.
+    let by_time = place.open().create_run(now() - TimeDelta::days(400)).unwrap().id().clone();
+    let (before, after) = (place.run(1), place.run(400));
+    let order = [(before.clone(), 7), (after.clone(), 8)].into();
+    let known = KnownRuns { order, ..KnownRuns::default() };
+    let pruned = place.open().prune(now(), ALWAYS, |runs| {
+        assert_eq!(runs.len(), 3);
+        Ok(known)
+    });
+    assert!(pruned.unwrap().runs.is_empty());
+    assert_eq!(place.names("runs"), texts([&by_time, &before, &after]));
+    assert_eq!(
+        prune(&place.open(), &[]).runs,
+        [after],
+        "without the order it is as old as it says"
+    );
 }
 
 #[test]
@@ -123,6 +152,7 @@ fn a_run_is_live_until_its_task_lets_go_of_it() {
     let task = place.open();
     let run = task.create_run(now() - TimeDelta::days(30)).unwrap();
     let id = run.id().clone();
+    aged(run.path(), 30);
     drop(run);
     let others: Vec<_> = (0..20).map(|_| place.run(0)).collect();
     assert!(prune(&place.open(), &[]).runs.is_empty(), "neither removed nor counted");
@@ -137,16 +167,18 @@ fn runs_are_pinned_in_time_when_their_task_pins_before_it_lets_go() {
     // ARTIFACT-13
     let place = Place::new();
     let task = place.open();
-    let id = task.create_run(now() - TimeDelta::days(30)).unwrap().id().clone();
+    let run = task.create_run(now() - TimeDelta::days(30)).unwrap();
+    let id = run.id().clone();
+    aged(run.path(), 30);
     let pinned = std::cell::RefCell::new(BTreeSet::new());
-    let pruned = place.open().prune(now(), ALWAYS, || {
+    let pruned = place.open().prune(now(), ALWAYS, |_| {
         // Live runs have been determined by now.
         pinned.borrow_mut().insert(id.clone());
         task.release_runs();
-        Ok(pinned.borrow().clone())
+        Ok(KnownRuns { pinned: pinned.borrow().clone(), ..KnownRuns::default() })
     });
     assert!(pruned.unwrap().runs.is_empty());
-    let unreadable = place.open().prune(now(), ALWAYS, || Err(std::io::Error::other("damaged")));
+    let unreadable = place.open().prune(now(), ALWAYS, |_| Err(std::io::Error::other("damaged")));
     assert_eq!(unreadable.unwrap_err().to_string(), "damaged");
     assert_eq!(place.names("runs"), texts([&id]), "without pins nothing goes");
 }
@@ -156,7 +188,7 @@ fn what_a_killed_remover_left_goes_with_the_next_round() {
     // ARTIFACT-14
     let place = Place::new();
     let old = place.run(30);
-    let pruned = place.open().prune(now(), &|| false, || Ok(BTreeSet::new())).unwrap();
+    let pruned = place.open().prune(now(), &|| false, |_| Ok(KnownRuns::default())).unwrap();
     assert!(pruned.runs.is_empty());
     let aside = format!(".removing-{old}");
     assert_eq!(place.names("runs"), BTreeSet::from([aside.clone()]));
@@ -203,7 +235,11 @@ fn many_hosts_that_finish_at_once_leave_20_runs_and_no_live_one_is_lost() {
     let place = Place::new();
     let live_task = place.open();
     let live: Vec<_> = (0..3)
-        .map(|n| live_task.create_run(now() - TimeDelta::days(20 + n)).unwrap().id().clone())
+        .map(|n| {
+            let run = live_task.create_run(now() - TimeDelta::days(20 + n)).unwrap();
+            aged(run.path(), 20 + n);
+            run.id().clone()
+        })
         .collect();
     // A process that waits that long leaves the removal to the next one.
     let (long, gave_up) = (Duration::from_secs(2), AtomicBool::new(false));

@@ -22,6 +22,7 @@ mod command_line;
 mod comparing;
 mod components;
 mod conversation;
+mod diff;
 mod doctor;
 mod dry_run;
 mod engine_loss;

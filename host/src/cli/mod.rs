@@ -9,6 +9,7 @@ mod cancel;
 mod completions;
 mod components;
 mod demo;
+mod diff;
 mod doctor;
 mod edit;
 mod init;
@@ -50,6 +51,7 @@ Examples:
   act status                             running, waiting and last task
   act cancel --id 2                      remove the second waiting task
   act history                            earlier tasks and their results
+  act diff                               what the newest task has changed
   act logs --step test                   output of a step of the last run
   act report                             why the last task is stuck
   act metrics                            results, durations and tokens
@@ -110,6 +112,7 @@ enum Command {
     Queue(tasks::Queue),
     Cancel(cancel::Cancel),
     History(tasks::History),
+    Diff(diff::Diff),
     Logs(logs::Logs),
     Report(report::Report),
     Verify(verify::Verify),
@@ -171,6 +174,7 @@ impl Command {
             Self::Queue(it) => it.run(output),
             Self::Cancel(it) => it.run(output),
             Self::History(it) => it.run(output),
+            Self::Diff(it) => it.run(output),
             Self::Logs(it) => it.run(output),
             Self::Report(it) => it.run(output),
             Self::Verify(it) => it.run(output),
@@ -195,7 +199,7 @@ impl Command {
 /// The groups of commands in `act --help`, in the order in which a new user needs them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Work", &["run", "apply", "verify", "scout", "cancel", "edit"]),
-    ("Look", &["status", "queue", "history", "logs", "report", "metrics"]),
+    ("Look", &["status", "queue", "history", "diff", "logs", "report", "metrics"]),
     ("Components", &["components"]),
     ("Record", &["audit", "verify-claim"]),
     ("Set up", &["init", "doctor", "demo", "cache", "completions", "man"]),

@@ -36,7 +36,7 @@ pub(super) struct Verify {
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let downloads = if self.no_cache { Downloads::Private } else { Downloads::Shared };
-        let work = act_task::verify(&self.common.repo, downloads, vec![output.progress_sink()]);
+        let work = act_task::verify(&self.common.repo, downloads, vec![output.verification_sink()]);
         let Some(mut verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         let warnings = verification.warnings.iter_mut();
         for warning in warnings.filter(|one| one.code == WarningCode::ProposalUnfinished) {
@@ -117,8 +117,11 @@ pub(super) struct VerifyClaim {
 
 impl VerifyClaim {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let work =
-            act_task::verify_claim(&self.common.repo, &self.run_id, vec![output.progress_sink()]);
+        let work = act_task::verify_claim(
+            &self.common.repo,
+            &self.run_id,
+            vec![output.verification_sink()],
+        );
         let Some(check) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         answer(output, &check, || claim_lines(&check));
         Ok(claim_exit(check.response.verdict.status(), check.holds))

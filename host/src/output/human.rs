@@ -16,6 +16,8 @@ pub(super) struct Human<W> {
     colour: bool,
     verbose: bool,
     secrets: Secrets,
+    /// The beginning and the end of each step get a line, unless the live row shows them.
+    steps: bool,
     /// The live row; only on a terminal.
     live: Option<Live>,
     columns: fn() -> usize,
@@ -26,7 +28,23 @@ pub(super) struct Human<W> {
 impl<W: Write> Human<W> {
     pub(super) fn new(out: W, colour: bool, verbose: bool, secrets: Secrets) -> Self {
         let (pull, step) = (PullLines::default(), StepLines::default());
-        Self { out, colour, verbose, secrets, live: None, columns: || usize::MAX, pull, step }
+        Self {
+            out,
+            colour,
+            verbose,
+            secrets,
+            steps: false,
+            live: None,
+            columns: || usize::MAX,
+            pull,
+            step,
+        }
+    }
+
+    /// Shows the beginning and the end of each step also without `--verbose`: for a command that does nothing else.
+    pub(super) fn with_steps(mut self) -> Self {
+        self.steps = true;
+        self
     }
 
     pub(super) fn with_live(mut self, live: Option<Live>) -> Self {
@@ -77,6 +95,11 @@ impl<W: Write + Send> Sink for Human<W> {
             EventKind::ImagePull { image, status, current, total } => {
                 let line = self.pull.line(image, status, *current, *total);
                 self.show(line);
+            }
+            kind @ (EventKind::StepStarted { .. } | EventKind::StepFinished { .. })
+                if self.steps && !self.verbose && self.live.is_none() =>
+            {
+                self.show(progress::details(kind));
             }
             kind => {
                 let rest = match kind {
@@ -224,6 +247,21 @@ mod tests {
             shown(false, story()),
             "Attempt 1/12...\nRunning verification...\nVerification failed, debugging...\n"
         );
+    }
+
+    // CLI-18
+    #[test]
+    fn a_verification_without_a_terminal_shows_each_step() {
+        let mut human = Human::new(vec![], false, false, Secrets::default()).with_steps();
+        let (run_id, name) = ("run_x".to_owned(), "test".to_owned());
+        let began = EventKind::StepStarted { run_id, name };
+        for kind in std::iter::once(began).chain(story()) {
+            let (seq, time, task_id) = (1, act_core::clock::now(), "t-000000".into());
+            human.event(&Event { seq, time, task_id, kind });
+        }
+        let shown = String::from_utf8(human.out).unwrap();
+        assert!(shown.starts_with("  step test has begun\n"), "{shown}");
+        assert!(shown.contains("verification...\n  step test: exit 1 after 0.0 s\n"), "{shown}");
     }
 
     #[test]

@@ -146,6 +146,9 @@ impl Status {
             EventKind::ModelRequest { usage, .. } => {
                 self.tokens = self.tokens.saturating_add(usage.input).saturating_add(usage.output);
             }
+            EventKind::StepStarted { name, .. } => {
+                self.phase = format!("Running verification, {name}");
+            }
             EventKind::StepFinished { name, .. } => {
                 self.phase = format!("Running verification, {name} has ended");
             }
@@ -315,6 +318,16 @@ mod tests {
         assert_eq!(status.text(), "Attempt 2/12 · 12.3k tokens · Editing");
         status.take(&Milestone::Verifying.into());
         assert_eq!(status.text(), "Attempt 2/12 · 12.3k tokens · Running verification");
+    }
+
+    // CLI-14
+    #[test]
+    fn the_row_names_the_step_that_runs() {
+        let mut status = Status::default();
+        status.take(&Milestone::Verifying.into());
+        let (run_id, name) = ("run_x".to_owned(), "unit tests".to_owned());
+        status.take(&EventKind::StepStarted { run_id, name });
+        assert_eq!(status.text(), "Running verification, unit tests");
     }
 
     fn finished(scout: &str, outcome: &str) -> EventKind {

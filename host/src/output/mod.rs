@@ -117,13 +117,25 @@ impl Output {
 
     /// Returns the sink for progress alone, for a command whose result is not an event.
     pub fn progress_sink(&self) -> Box<dyn Sink> {
-        let live = self.redraws.then(|| live::Live::new(self.secrets.clone()));
-        let human = human::Human::new(
+        self.human_sink(self.human())
+    }
+
+    /// Returns the sink for the progress of a verification without a task, which also shows the steps.
+    pub fn verification_sink(&self) -> Box<dyn Sink> {
+        self.human_sink(self.human().with_steps())
+    }
+
+    fn human(&self) -> human::Human<queued_writer::QueuedWriter> {
+        human::Human::new(
             queued_writer::stderr(),
             self.colour_err,
             self.verbose,
             self.secrets.clone(),
-        );
+        )
+    }
+
+    fn human_sink(&self, human: human::Human<queued_writer::QueuedWriter>) -> Box<dyn Sink> {
+        let live = self.redraws.then(|| live::Live::new(self.secrets.clone()));
         self.completed(human.with_live(live).in_columns(|| columns_of(std::io::stderr())))
     }
 

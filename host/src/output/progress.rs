@@ -5,7 +5,7 @@
 
 use super::line::{Line, Tone};
 use act_core::TaskState;
-use act_core::event::{EventKind, ModelUsage, NoticeLevel, ProposedChange};
+use act_core::event::{EventKind, ModelUsage, NoticeLevel, ProposedChange, Uncommitted};
 use act_core::verification::{ErrorType, FailReason};
 
 /// Returns the lines for one event. Image pulls and step output need state and are handled by the caller.
@@ -33,6 +33,15 @@ fn always(kind: &EventKind) -> Vec<Line> {
             };
             let place = format!(" place {position}; {holder} {what} in {repo} (Ctrl-C to give up)");
             vec![Line::of(Tone::Caution, "Waiting:").and(Tone::Plain, place)]
+        }
+        EventKind::TaskStarted { uncommitted: Some(Uncommitted { count, paths }), .. } => {
+            let files = if *count == 1 { "file differs" } else { "files differ" };
+            let more = match count.saturating_sub(paths.len()) {
+                0 => String::new(),
+                more => format!(" and {more} more"),
+            };
+            let text = format!(" {count} {files} from the last commit: {}{more}", paths.join(", "));
+            vec![Line::of(Tone::Caution, "Uncommitted:").and(Tone::Plain, text)]
         }
         EventKind::Constraints { constraints, non_goals, boundaries, enforced } => {
             [("Constraints:", constraints), ("Non-goals:", non_goals), ("Boundaries:", boundaries)]
@@ -120,7 +129,8 @@ fn always(kind: &EventKind) -> Vec<Line> {
     }
 }
 
-fn details(kind: &EventKind) -> Vec<Line> {
+/// Returns the lines that `--verbose` adds for one event.
+pub(super) fn details(kind: &EventKind) -> Vec<Line> {
     let text = match kind {
         EventKind::TaskStarted { repo, pipeline_sha256, .. } => {
             format!("task in {repo}, verified by pipeline {}", short(pipeline_sha256))
@@ -152,6 +162,7 @@ fn details(kind: &EventKind) -> Vec<Line> {
         EventKind::VerifyStarted { run_id, attempt, warm } => {
             format!("{run_id}, attempt {attempt}{}", if *warm { ", warm" } else { "" })
         }
+        EventKind::StepStarted { name, .. } => format!("step {name} has begun"),
         EventKind::StepFinished { name, exit_code, duration_ms, .. } => {
             let end = match exit_code {
                 Some(code) => format!("exit {code}"),
@@ -263,6 +274,25 @@ mod tests {
             said(None, 1, false),
             format!("Waiting: place 1; another act process works {end}")
         );
+    }
+
+    // TASK-44
+    #[test]
+    fn a_tree_with_uncommitted_changes_is_named_at_the_start() {
+        let started = |count, paths: &[&str]| EventKind::TaskStarted {
+            repo: "/r".into(),
+            pipeline_sha256: String::new(),
+            notes_dir: None,
+            uncommitted: (count > 0).then(|| Uncommitted {
+                count,
+                paths: paths.iter().map(|path| (*path).to_owned()).collect(),
+            }),
+        };
+        assert_eq!(text(&started(0, &[]), false), "");
+        let one = "Uncommitted: 1 file differs from the last commit: a.txt\n";
+        assert_eq!(text(&started(1, &["a.txt"]), false), one);
+        let many = "Uncommitted: 7 files differ from the last commit: a, b and 5 more\n";
+        assert_eq!(text(&started(7, &["a", "b"]), false), many);
     }
 
     #[test]

@@ -182,8 +182,12 @@ mod tests {
             *report_path = Some("agent/stuck_report.md".into());
         }
         let repo = "/none/of/ours".to_owned();
-        let start =
-            EventKind::TaskStarted { repo, pipeline_sha256: String::new(), notes_dir: None };
+        let start = EventKind::TaskStarted {
+            repo,
+            pipeline_sha256: String::new(),
+            notes_dir: None,
+            uncommitted: None,
+        };
         let whole = shown([start, end.clone()], || usize::MAX);
         assert_eq!(whole, "STUCK\nReport: /none/of/ours/agent/stuck_report.md\n");
         assert!(shown([end], || usize::MAX).ends_with("Report: agent/stuck_report.md\n"));

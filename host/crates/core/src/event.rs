@@ -253,6 +253,21 @@ impl schemars::JsonSchema for Patch {
     }
 }
 
+/// The files that differed from the last commit when a task began.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Uncommitted {
+    /// The number of files.
+    pub count: usize,
+    /// The first of them, at most [`Uncommitted::NAMED`].
+    pub paths: Vec<String>,
+}
+
+impl Uncommitted {
+    /// Maximum number of files that are named.
+    pub const NAMED: usize = 5;
+}
+
 /// Bytes that a step printed, for `--verbose`; never part of the JSON stream.
 #[derive(Debug, Clone)]
 pub struct StepOutput(pub bytes::Bytes);
@@ -293,6 +308,7 @@ pub enum EventKind {
         works: bool,
     },
     /// `notes_dir` is the directory of act's notes, from the repository's root; null for a dry run, which writes none.
+    /// `uncommitted` is what differs from the last commit; null where nothing does, or where that cannot be told.
     TaskStarted {
         repo: String,
         pipeline_sha256: String,
@@ -302,6 +318,11 @@ pub enum EventKind {
             schemars(skip_serializing_if = "Option::is_none")
         )]
         notes_dir: Option<String>,
+        #[cfg_attr(
+            any(test, feature = "testing"),
+            schemars(skip_serializing_if = "Option::is_none")
+        )]
+        uncommitted: Option<Uncommitted>,
     },
     /// `enforced` lists the boundaries that consist of paths: no tool can write outside of them.
     Constraints {
@@ -443,6 +464,10 @@ pub enum EventKind {
     StepOutput(StepOutput),
     #[serde(skip)]
     Notice(Notice),
+    StepStarted {
+        run_id: String,
+        name: String,
+    },
     StepFinished {
         run_id: String,
         name: String,

@@ -10,7 +10,7 @@
 //! - [`apply()`] and [`again()`] make the arguments of a task that continues an earlier one.
 //! - [`verify()`] runs the pipeline without a task, [`verify_claim()`] repeats a verification.
 //! - [`scout()`] asks one Scout one question.
-//! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository.
+//! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one changed.
 //! - [`audit_verify()`] and the other `audit_*` functions read the audit log; [`capabilities`] decides about components.
 //!
 //! To follow a task, read `run.rs` from top to bottom. `prepare.rs` has the checks before the start, `queue.rs` the
@@ -29,6 +29,7 @@ mod cancel;
 pub mod capabilities;
 mod components;
 mod detach;
+mod diff;
 mod finish;
 mod logs;
 mod metrics;
@@ -55,6 +56,7 @@ pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
 pub use cancel::{CancelTarget, Cancellation, cancel};
 pub use components::ComponentScout;
 pub use detach::{Detached, TakeOver, detach, take_over};
+pub use diff::{TaskDiff, diff};
 pub use logs::{LogDocument, RunLog, log};
 pub use metrics::{Metrics, Spread, metrics};
 pub use prepare::{InForce, Incomplete, ca_bundle, connect_model, granted, in_force};

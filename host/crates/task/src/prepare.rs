@@ -43,8 +43,8 @@ use act_verifier::{
     VerificationConfig, WarmRuns, relative_to_repo,
 };
 use act_workspace::{
-    GlobError, NotesDir, OpenRoot, Overlay, PathGlobs, Profile, RepoView, RepoWriter, Slice,
-    WriteRules, files, is_binary, read, tree_digest,
+    GlobError, NotesDir, OpenRoot, Originals, Overlay, PathGlobs, Profile, RepoView, RepoWriter,
+    Slice, WriteRules, files, is_binary, read, tree_digest,
 };
 
 /// Everything that a task needs, checked: the task can begin.
@@ -686,6 +686,8 @@ pub(super) struct EditorParts {
     pub(super) notes: Option<NotesWriter>,
     /// How long the last verification of the repository took.
     pub(super) last_run: Option<Duration>,
+    /// Where files are stored before they change; `None` in a dry run, which changes none.
+    pub(super) originals: Option<Arc<Originals>>,
     /// The engine and the image of the verification; `None` in a dry run.
     pub(super) pipeline: Option<(Engine, ResolvedImage)>,
     pub(super) audit: Audit,
@@ -751,6 +753,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         input,
         notes,
         last_run,
+        originals,
         pipeline,
         audit,
         ledger,
@@ -792,21 +795,17 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         Some(overlay) => RepoWriter::open_dry(root, rules, overlay.clone()),
     };
     let writer = writer.map_err(failed("the repository cannot be opened"))?;
-    // A dry run verifies nothing, so it compares no tests.
-    let kept = match &overlay {
-        Some(_) => None,
-        None => TaskTrees::originals(&ready.artifacts, &input.task_id)
-            .inspect_err(|error| {
-                events.warn(format!(
-                    "the files that this task changes cannot be stored, so its tests are not compared with the start: \
-                     {error}"
-                ));
-            })
-            .ok(),
-    };
-    let writer = Arc::new(match &kept {
-        Some((_, originals)) => writer.with_originals(Arc::clone(originals)),
+    let writer = Arc::new(match &originals {
+        Some(originals) => writer.with_originals(Arc::clone(originals)),
         None => writer,
+    });
+    let kept = originals.and_then(|originals| {
+        let dir = ready.artifacts.task_dir(&input.task_id);
+        let dir = dir.inspect_err(|error| {
+            events
+                .warn(format!("the tests of this task cannot be compared with its start: {error}"));
+        });
+        Some((Arc::new(dir.ok()?), originals))
     });
     let tools = component_tools(tools, more_tools, &writer, &model, &events);
     let mut check = Grounded::new(component_loader.view.clone());

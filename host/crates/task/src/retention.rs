@@ -1,6 +1,6 @@
 //! Removes old runs after a task and after `act verify`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::queue::TaskContext;
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_core::RunId;
 use act_core::event::Events;
-use act_records::artifacts::Pruned;
+use act_records::artifacts::{KnownRuns, Pruned};
 use act_records::store::{Store, StuckReportRecord};
 use act_workspace::digest;
 
@@ -22,7 +22,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(10);
 /// A report pins its runs even if its repository is gone, but then no longer than this.
 const PIN_LIMIT: TimeDelta = TimeDelta::days(14);
 
-/// Removes old runs after a task or a verification, until a signal or the time limit ends this. Warns of what cannot
+/// Removes old runs and originals after a task or a verification, until a signal or the time limit ends this. Warns of what cannot
 /// be removed.
 pub(super) async fn make_room(context: &TaskContext, cancel: &CancellationToken, events: &Events) {
     let audit = context.audit.clone();
@@ -47,9 +47,10 @@ pub(super) fn make_room_while(
     context: &TaskContext,
     go_on: &dyn Fn() -> bool,
 ) -> io::Result<Pruned> {
-    context.artifacts.release_runs();
     let (now, store) = (act_core::clock::now(), Arc::clone(&context.store));
-    context.artifacts.prune(now, go_on, || pinned(&store, now))
+    let order = |task: &str| store.task_order(task).map_err(io::Error::other);
+    context.artifacts.prune_originals(now, &order)?;
+    context.artifacts.prune(now, go_on, |runs| known(&store, runs, now))
 }
 
 /// Records the names of the removed runs in the audit log.
@@ -65,6 +66,15 @@ fn recorded(audit: &Audit, runs: &[RunId]) -> Result<(), AuditError> {
         .names(names);
     audit.append(entry)?;
     audit.settle()
+}
+
+fn known(store: &Store, runs: &[&RunId], now: DateTime<Utc>) -> io::Result<KnownRuns> {
+    let mut order = BTreeMap::new();
+    for run in runs {
+        let place = store.run_order(run.as_str()).map_err(io::Error::other)?;
+        order.extend(place.map(|place| ((*run).clone(), place)));
+    }
+    Ok(KnownRuns { pinned: pinned(store, now)?, order })
 }
 
 /// Returns the runs that unresolved stuck reports pin.

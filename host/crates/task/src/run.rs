@@ -1,7 +1,7 @@
 //! One task from the command line to its end: checked, accepted, run when its turn comes, and finished.
 
 use std::panic::AssertUnwindSafe;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,14 +22,16 @@ use act_agent::editor;
 use act_agent::editor::{TaskInput, TaskResult};
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_config::Config;
-use act_core::event::{EventKind, Events, Milestone, Sink};
+use act_core::event::{EventKind, Events, Milestone, Sink, Uncommitted};
 use act_core::exit::Exit;
 use act_core::{Failure, fail_point, reason};
 use act_model::TokenLedger;
 use act_model::scripted::Script;
 use act_records::store::{Flags, ProposalRecord, TaskRecord};
 use act_verifier::{Engine, ResolvedImage};
-use act_workspace::{NOTES_DIRS, NotesDir, RepoLock, RootMoved, add_gitignore_line, digest};
+use act_workspace::{
+    NOTES_DIRS, NotesDir, Originals, RepoLock, RootMoved, add_gitignore_line, digest, uncommitted,
+};
 
 /// The mode of a task.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -110,20 +112,11 @@ impl RunArgs {
 /// Refused with `task_unknown` when the task is not known, belongs to another repository, or has not ended.
 pub fn again(task_id: &str, args: RunArgs) -> Result<RunArgs, Failure> {
     let lookup = Lookup::open(&args.repo)?;
-    let (context, root) = lookup.context()?;
-    let unknown = |message: String| Failure::refused("task_unknown", message);
-    let Some(record) = lookup.store.task(task_id)? else {
-        return Err(unknown(format!("there is no task {task_id}"))
-            .hint("`act history` lists the tasks of this repository"));
-    };
-    if record.repo != context.repo {
-        let (there, here) = (&record.root, root.display());
-        return Err(unknown(format!("task {task_id} belongs to {there}, not to {here}"))
-            .hint("change into that repository, or name it with --repo"));
-    }
+    let record = lookup.own_task(task_id)?;
     if !record.state.is_final() {
         let state = record.state.as_str();
-        return Err(unknown(format!("task {task_id} has not ended: it is {state}"))
+        let message = format!("task {task_id} has not ended: it is {state}");
+        return Err(Failure::refused("task_unknown", message)
             .hint(format!("`act cancel --id {task_id}` ends it")));
     }
     let TaskRecord { text, flags, .. } = record;
@@ -176,6 +169,8 @@ pub(super) async fn follow(
     let context = accepted.owned_task.context.clone();
     let root = accepted.ready.config.root.clone();
     let exit = wait_and_work(accepted, &ledger, &events, cancel).await;
+    // The sinks have printed the end of the task, so its runs are like those of any earlier one.
+    context.artifacts.release_runs();
     retention::make_room(&context, cancel, &events).await;
     anchor::anchor(&context.audit, &root, cancel, &events).await;
     exit
@@ -275,6 +270,8 @@ async fn start_work(
     let cancel = cancel.child_token();
     let asked = CancelledByOthers::watch(owned_task, &cancel);
     let mut input = task_input(ready, owned_task, events);
+    // The notes may change `.gitignore`, which is no change of the user.
+    let uncommitted = uncommitted_files(&ready.config.root).await;
     // The notes are hidden from git before the first one is written, however the task ends.
     let notes = notes.map(|agent| {
         input.host_wrote = prepare_notes(&ready.config, &agent, gitignore_later, events);
@@ -282,7 +279,8 @@ async fn start_work(
     });
     let audit = record_start(ready, owned_task, &input);
     let cancel = &cancel;
-    let task = RunningTask { ready, lock, owned_task, proposal, ledger, events, cancel };
+    let task =
+        RunningTask { ready, lock, owned_task, proposal, uncommitted, ledger, events, cancel };
     let finished = AssertUnwindSafe(task.perform(input, notes, audit)).catch_unwind().await;
     drop(asked);
     match finished {
@@ -290,6 +288,19 @@ async fn start_work(
         Ok(Err(refusal)) => guard.refuse(&refusal),
         Err(panic) => guard.finish(unexpected(panic.as_ref())),
     }
+}
+
+/// Maximum wait for the comparison with the last commit. Most take some milliseconds; a task does not wait for the others.
+const LONGEST_COMPARISON: Duration = Duration::from_secs(2);
+
+/// Returns what differs from the last commit, or `None` where nothing does or where that cannot be told.
+async fn uncommitted_files(root: &Path) -> Option<Uncommitted> {
+    let root = root.to_owned();
+    let compared = tokio::task::spawn_blocking(move || uncommitted(&root));
+    let found = tokio::time::timeout(LONGEST_COMPARISON, compared).await.ok()?.ok()?.ok()?;
+    let paths = found.iter().take(Uncommitted::NAMED);
+    let paths: Vec<_> = paths.map(|path| path.display().to_string()).collect();
+    (!found.is_empty()).then(|| Uncommitted { count: found.len(), paths })
 }
 
 /// Cancels the task when the store says that `act cancel` was called; stops looking when dropped.
@@ -345,6 +356,8 @@ struct RunningTask<'a> {
     owned_task: &'a OwnedTask,
     /// The proposal that the task applies.
     proposal: Option<(ProposalRecord, Proposal)>,
+    /// What differed from the last commit before the task began.
+    uncommitted: Option<Uncommitted>,
     ledger: &'a TokenLedger,
     events: &'a Events,
     cancel: &'a CancellationToken,
@@ -408,6 +421,7 @@ impl RunningTask<'_> {
             repo: config.root.display().to_string(),
             pipeline_sha256: config.sha256.clone(),
             notes_dir: notes.as_ref().map(|notes| notes.dir().to_owned()),
+            uncommitted: self.uncommitted.clone(),
         });
         events.emit(EventKind::Constraints {
             constraints: request.constraints().to_vec(),
@@ -415,6 +429,8 @@ impl RunningTask<'_> {
             boundaries: request.boundaries().to_vec(),
             enforced: ready.enforced.clone(),
         });
+        // Before anything else can end the task, so that `act diff` knows that it changed nothing.
+        let originals = self.originals();
         let audit = match audit {
             Ok(audit) => audit,
             Err(error) => {
@@ -446,6 +462,7 @@ impl RunningTask<'_> {
                 .store
                 .last_verdict_took(&owned_task.context.repo)
                 .unwrap_or_default(),
+            originals,
             pipeline,
             audit,
             ledger: TokenLedger::clone(ledger),
@@ -500,6 +517,21 @@ impl RunningTask<'_> {
             propose(owned_task, lock.root().path(), &overlay, draft, events);
         }
         Ok(finished)
+    }
+
+    /// Opens the directory in which files are stored before they change. The task goes on without one.
+    fn originals(&self) -> Option<Arc<Originals>> {
+        if self.ready.mode == Mode::DryRun {
+            return None;
+        }
+        let created = self.owned_task.context.artifacts.create_originals(&self.owned_task.task_id);
+        let created = created.inspect_err(|error| {
+            self.events.warn(format!(
+                "the files that this task changes cannot be stored, so `act diff` cannot show its changes, and its tests \
+                 are not compared with the start: {error}"
+            ));
+        });
+        created.ok().map(|dir| Arc::new(Originals::new(dir)))
     }
 
     async fn find_image(&self, engine: &Engine) -> ImageLookup {

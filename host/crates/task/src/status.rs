@@ -72,6 +72,26 @@ impl Lookup {
         Ok((TaskContext::new(Arc::clone(&self.store), Arc::clone(&self.artifacts), root)?, root))
     }
 
+    /// Returns a task of the repository.
+    ///
+    /// # Errors
+    ///
+    /// There is no such task here (`task_unknown`), or the command was called outside of a repository.
+    pub(super) fn own_task(&self, task_id: &str) -> Result<TaskRecord, Failure> {
+        let (context, root) = self.context()?;
+        let unknown = |message: String| Failure::refused("task_unknown", message);
+        let Some(record) = self.store.task(task_id)? else {
+            return Err(unknown(format!("there is no task {task_id}"))
+                .hint("`act history` lists the tasks of this repository"));
+        };
+        if record.repo != context.repo {
+            let (there, here) = (&record.root, root.display());
+            return Err(unknown(format!("task {task_id} belongs to {there}, not to {here}"))
+                .hint("change into that repository, or name it with --repo"));
+        }
+        Ok(record)
+    }
+
     /// Returns the audit log.
     ///
     /// # Errors

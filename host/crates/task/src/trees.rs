@@ -12,7 +12,7 @@ use act_config::Workspace;
 use act_core::event::Events;
 use act_core::evidence::{FileAtStart, VariantVerifier};
 use act_core::verification::{Verification, Verifier};
-use act_records::artifacts::{ArtifactDir, TaskDir};
+use act_records::artifacts::TaskDir;
 use act_verifier::{DockerVerifier, Replacement, Variant, VerificationConfig, write_tree};
 use act_workspace::{CopySet, OpenRoot, Originals, PathGlobs};
 use futures_util::future::BoxFuture;
@@ -23,25 +23,11 @@ pub(super) struct TaskTrees {
     /// The verifier of the task's attempts.
     pub(super) verifier: DockerVerifier,
     pub(super) originals: Arc<Originals>,
-    /// The directory of the task in ARTIFACT_DIR; the originals are below it.
+    /// The directory of the task in ARTIFACT_DIR.
     pub(super) dir: Arc<TaskDir>,
 }
 
 impl TaskTrees {
-    /// Opens the directory of a task for its originals and trees.
-    ///
-    /// # Errors
-    ///
-    /// The directory cannot be created.
-    pub(super) fn originals(
-        artifacts: &ArtifactDir,
-        task_id: &str,
-    ) -> io::Result<(Arc<TaskDir>, Arc<Originals>)> {
-        let dir = artifacts.task_dir(task_id)?;
-        let originals = Originals::new(dir.create("originals")?.0);
-        Ok((Arc::new(dir), Arc::new(originals)))
-    }
-
     /// Writes the tree, and returns its directory.
     fn write(
         &self,

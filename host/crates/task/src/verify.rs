@@ -85,6 +85,7 @@ pub(super) async fn run_pipeline(
         claim.record(&audit, response)?;
     }
     drop(lock);
+    // The caller has not printed the result yet, so the run stays live as long as this process.
     retention::make_room(&context, &cancel, &events).await;
     anchor::anchor(&context.audit, &root, &cancel, &events).await;
     Ok(response)

@@ -57,6 +57,10 @@ impl StepRunner for ContainerSteps<'_> {
     ) -> BoxFuture<'a, Option<(CommandExecuted, Verdict)>> {
         Box::pin(async move {
             let (began, cancel) = (Instant::now(), self.cancel);
+            self.verifier.events.emit(EventKind::StepStarted {
+                run_id: self.run.id().to_string(),
+                name: step.name.clone(),
+            });
             let ended = cancel.run_until_cancelled(self.run_step(number, step)).await;
             let (exit_code, duration_ms) = match &ended {
                 Some((command, _)) => (command.exit_code, command.duration_ms),

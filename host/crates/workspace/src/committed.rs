@@ -7,10 +7,11 @@
 //! A repository whose working tree differs from its objects by design is refused with the reason: files that a filter
 //! (such as LFS) or a conversion of line ends makes, submodules, and objects that are named by SHA-256.
 
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fmt;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -21,13 +22,14 @@ use gix_object::{Kind as ObjectKind, TreeRefIter};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
+use super::copy_set::{CopyEntry, CopySet};
 use super::exclusion::is_temporary;
-use super::git::{IgnoreRules, OwnGit};
+use super::git::{IgnoreRules, IndexedFile, OwnGit, indexed_files};
 use super::history::{HASH, Objects};
 use super::notes::notes_dir_of;
 use super::paths::PathGlobs;
 use super::reading::{read_whole, regular};
-use super::view::{Profile, RepoView};
+use super::view::{Kind, Profile, RepoView};
 
 /// Maximum number of files. Larger trees get an overlay of the repository itself, and no copy of a commit.
 const MAX_FILES: usize = 200_000;
@@ -208,6 +210,74 @@ impl Committed {
     }
 }
 
+/// Maximum number of bytes that are read to find changed files, and of one of them. The others are not looked at.
+const MAX_COMPARED: u64 = 256 << 20;
+
+/// Returns the files of the repository that differ from the last commit, sorted: changed, deleted, and not committed yet.
+/// Ignored files are not among them. A file of which the index says that it is unchanged is not read.
+///
+/// # Errors
+/// The reason why this repository cannot be compared with its last commit.
+pub fn uncommitted(root: &Path) -> Result<Vec<PathBuf>, NotCommitted> {
+    let committed = Committed::of(root)?;
+    let handle = Root::open(root).map_err(|_| NotCommitted::NoCommit)?;
+    let indexed = indexed_files(&handle);
+    let tree = CopySet::of(root, &PathGlobs::default()).map_err(|_| NotCommitted::TooMuch)?;
+    let mut missing: BTreeMap<&Path, &CommittedFile> =
+        committed.files.iter().map(|file| (file.path.as_path(), file)).collect();
+    let mut room = MAX_COMPARED;
+    let mut found = vec![];
+    for entry in &tree.entries {
+        let is_changed = match missing.remove(entry.path.as_path()) {
+            None => true,
+            Some(file) => {
+                let known = indexed.get(entry.path.as_os_str().as_bytes());
+                differs(&tree, entry, file, known, &mut room)
+            }
+        };
+        if is_changed {
+            found.push(entry.path.clone());
+        }
+    }
+    found.extend(missing.into_keys().map(Path::to_owned));
+    found.sort();
+    Ok(found)
+}
+
+fn differs(
+    tree: &CopySet,
+    entry: &CopyEntry,
+    file: &CommittedFile,
+    known: Option<&IndexedFile>,
+    room: &mut u64,
+) -> bool {
+    let mode = match entry.kind {
+        Kind::Link => "120000",
+        _ if entry.is_executable() => "100755",
+        _ => "100644",
+    };
+    if mode != file.mode {
+        return true;
+    }
+    let content = if entry.kind == Kind::Link {
+        tree.link_target(entry).map(OsString::into_vec).map_err(|_| ())
+    } else {
+        let Ok(opened) = tree.open(entry) else { return true };
+        let stat = rustix::fs::fstat(&opened);
+        let same = |known: &&IndexedFile| stat.as_ref().is_ok_and(|stat| known.is_same(stat));
+        if let Some(known) = known.filter(same) {
+            return known.id != file.id;
+        }
+        if entry.size > *room {
+            return false;
+        }
+        *room -= entry.size;
+        act_fs::read_bounded(opened, entry.size).map_err(|_| ())
+    };
+    let id = content.map(|bytes| gix_object::compute_hash(HASH, ObjectKind::Blob, &bytes));
+    !matches!(id, Ok(Ok(id)) if id == file.id)
+}
+
 /// Ends a pass whose reader panics over damaged objects, as those of the history do.
 fn guarded<T>(work: impl FnOnce() -> Result<T, NotCommitted>) -> Result<T, NotCommitted> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(NotCommitted::Unreadable))
@@ -359,6 +429,45 @@ mod tests {
         // A root inside of the working tree has the files below it.
         let inside = contents(&root.join("src"));
         assert_eq!(inside, [("a".to_owned(), "100644", "one\n".to_owned())]);
+    }
+
+    // TASK-44
+    #[test]
+    fn what_differs_from_the_commit_is_found_with_and_without_the_index() {
+        let files = [("a", "one\n"), ("b", "two\n"), ("sub/c", "3\n"), (".gitignore", "*.log\n")];
+        let temp = repository(&files);
+        let root = temp.path();
+        let found = |at: &Path| {
+            let found = uncommitted(at).unwrap().into_iter();
+            found.map(|path| path.display().to_string()).collect::<Vec<_>>()
+        };
+        assert!(found(root).is_empty());
+        // The index is older than the files, so their content decides.
+        for path in ["a", "b", "sub/c"] {
+            std::fs::File::open(root.join(path))
+                .unwrap()
+                .set_modified(std::time::SystemTime::now())
+                .unwrap();
+        }
+        assert!(found(root).is_empty());
+        // The same size, and the index is refreshed by nobody.
+        std::fs::write(root.join("a"), "eno\n").unwrap();
+        std::fs::remove_file(root.join("b")).unwrap();
+        std::fs::write(root.join("new"), "").unwrap();
+        std::fs::write(root.join("x.log"), "ignored").unwrap();
+        Command::new("chmod").args(["+x", "sub/c"]).current_dir(root).status().unwrap();
+        assert_eq!(found(root), ["a", "b", "new", "sub/c"]);
+        assert_eq!(found(&root.join("sub")), ["c"], "a root inside of the working tree");
+        // What is added to the index is not committed either.
+        git(root, &["add", "-A"]);
+        assert_eq!(found(root), ["a", "b", "new", "sub/c"]);
+        std::fs::remove_file(root.join(".git/index")).unwrap();
+        assert_eq!(found(root), ["a", "b", "new", "sub/c"]);
+        git(root, &["add", "-A"]);
+        git(root, &["commit", "-q", "-m", "y"]);
+        assert!(found(root).is_empty());
+        let none = tempfile::tempdir().unwrap();
+        assert_eq!(uncommitted(none.path()), Err(NotCommitted::NoCommit));
     }
 
     // VERIFIER-50

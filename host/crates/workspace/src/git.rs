@@ -390,7 +390,57 @@ impl Tracked {
     }
 }
 
+/// What the index knows of a tracked file: enough to see without reading it that it is unchanged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct IndexedFile {
+    pub(super) id: gix_index::hash::ObjectId,
+    /// The size and the time of the last change when the file was added, as the index stores them.
+    size: u32,
+    modified: (u32, u32),
+    /// The file may have changed after it was added without another time: it is as young as the index.
+    racy: bool,
+}
+
+impl IndexedFile {
+    /// Returns whether a file with this metadata is certainly the one that was added.
+    pub(super) fn is_same(&self, stat: &Stat) -> bool {
+        // The index stores the lower 32 bits.
+        let low = |number: i128| (number & i128::from(u32::MAX)) as u32;
+        let modified = (low(i128::from(stat.st_mtime)), low(i128::from(stat.st_mtime_nsec)));
+        !self.racy && self.size == low(i128::from(stat.st_size)) && self.modified == modified
+    }
+}
+
+/// Returns what the index knows of the files below `root`, by their paths from there.
+pub(super) fn indexed_files(root: &Root) -> HashMap<Vec<u8>, IndexedFile> {
+    let read = || {
+        let WorkTree { git, prefix, .. } = governing_tree(root).0?;
+        let opened = git.own.open_real(b"index", READ).ok()?;
+        let (fd, written) = regular(opened).ok()?;
+        let state = index(&read_whole(fd, MAX_INDEX).ok()??)?;
+        let seconds = u32::try_from(written.st_mtime).ok()?;
+        let files = state.entries().iter().filter_map(|entry| {
+            let path = entry.path(&state).strip_prefix(prefix.as_slice())?.to_vec();
+            let gix_index::entry::Stat { mtime, size, .. } = entry.stat;
+            let (modified, racy) = ((mtime.secs, mtime.nsecs), mtime.secs >= seconds);
+            Some((path, IndexedFile { id: entry.id, size, modified, racy }))
+        });
+        Some(files.collect())
+    };
+    read().unwrap_or_default()
+}
+
 fn decode(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
+    let state = index(bytes)?;
+    let mut paths: Vec<Vec<u8>> =
+        state.entries().iter().map(|entry| entry.path(&state).to_vec()).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    Some(paths)
+}
+
+/// Decodes an index that is in one file.
+fn index(bytes: &[u8]) -> Option<gix_index::State> {
     let options = gix_index::decode::Options {
         thread_limit: Some(1),
         alloc_limit_bytes: Some(MAX_DECODED),
@@ -399,14 +449,7 @@ fn decode(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let hash = gix_index::hash::Kind::Sha1;
     let (state, _) =
         gix_index::State::from_bytes(bytes, filetime::FileTime::zero(), hash, options).ok()?;
-    if state.link().is_some() {
-        return None;
-    }
-    let mut paths: Vec<Vec<u8>> =
-        state.entries().iter().map(|entry| entry.path(&state).to_vec()).collect();
-    paths.sort_unstable();
-    paths.dedup();
-    Some(paths)
+    state.link().is_none().then_some(state)
 }
 
 /// Maximum number of bytes of `packed-refs`; a hundred thousand references take about ten million.

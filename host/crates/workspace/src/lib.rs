@@ -11,9 +11,10 @@
 //!   `record`, which lists the files as changed. The component crate then writes the audit records.
 //! - [`Overlay`] takes the changes of a dry run, and what a component writes to its scratch copy, instead of the disk.
 //!   [`patch`] shows the changes of a dry run. [`RepoWriter::apply_proposal`] makes them later.
-//! - [`Originals`] stores each file of the repository before its first change by a task.
+//! - [`Originals`] stores each file of the repository before its first change by a task, and [`patch_of_task`] shows the
+//!   changes later.
 //! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity.
-//! - [`Committed`] holds the files of the last commit, from git's objects.
+//! - [`Committed`] holds the files of the last commit, from git's objects; [`uncommitted`] returns what differs from them.
 //! - [`history`] returns which files the newest commits changed.
 //! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
 //!
@@ -54,7 +55,7 @@ mod view;
 mod write_rules;
 mod writer;
 
-pub use committed::{Committed, CommittedFile, NotCommitted};
+pub use committed::{Committed, CommittedFile, NotCommitted, uncommitted};
 pub use copy_set::{
     CopyEntry, CopyError, CopySet, READ_AT_ONCE, SpecialFiles, Tree, TreeBuilder, TreeFile,
     UnverifiedFile, special_files, tree_digest,
@@ -68,7 +69,7 @@ pub use lock::{OpenRoot, RepoLock, RootIdentity, RootMoved};
 pub use notes::{
     NOTES_DIRS, NotesDir, NotesError, add_gitignore_line, hidden_by_unanchored_line, notes_dir,
 };
-pub use originals::Originals;
+pub use originals::{NoPatch, Originals, TaskPatch, patch_of_task};
 pub use overlay::{Overlay, OverlayFull};
 pub use paths::{GlobError, PathError, PathGlobs, RepoPath, is_at_or_below, is_repo_path};
 pub use proposal::{Blob, ProposedFile, ProposedFileState, patch};

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use similar::{Algorithm, DiffTag, capture_diff_slices_deadline, diff_ratio, group_diff_ops};
 
 use super::copy_set::VerificationScope;
+use super::history::HASH;
 use super::paths::RepoPath;
 use super::reading::digest;
 use super::transaction::{FileState, Metadata};
@@ -177,16 +178,50 @@ impl RepoWriter {
 /// moved file is part of the move. `prefix` is put before every path: it is the path from the top of git's working tree
 /// to the root of the repository, empty or with a `/` at its end.
 pub fn patch(files: &[ProposedFile], prefix: &[u8]) -> Vec<u8> {
+    patch_naming(files, prefix, ObjectNames::Sha1)
+}
+
+/// The digest by which the repository names its objects. `git apply` asks for the names of binary files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ObjectNames {
+    Sha1,
+    Sha256,
+}
+
+impl ObjectNames {
+    /// Returns the name of a blob, or of no file.
+    fn name(self, blob: Option<&Blob>) -> String {
+        let digits = match self {
+            Self::Sha1 => 40,
+            Self::Sha256 => 64,
+        };
+        let Some(Blob { bytes, .. }) = blob else { return "0".repeat(digits) };
+        match self {
+            Self::Sha1 => gix_object::compute_hash(HASH, gix_object::Kind::Blob, bytes)
+                .map(|id| id.to_string())
+                .unwrap_or_default(),
+            Self::Sha256 => digest(&[format!("blob {}\0", bytes.len()).as_bytes(), bytes].concat()),
+        }
+    }
+}
+
+/// Returns a patch like [`patch`], in which binary files have the names of their objects.
+pub(super) fn patch_naming(files: &[ProposedFile], prefix: &[u8], names: ObjectNames) -> Vec<u8> {
     let moved = |path: &str| files.iter().any(|file| file.from.as_deref() == Some(path));
     let mut out = vec![];
     for file in files.iter().filter(|file| file.after.is_some() || !moved(&file.path)) {
         let from = file.from.as_ref().and_then(|from| files.iter().find(|file| file.path == *from));
-        patch_file(&mut out, file, from, prefix);
+        patch_file(&mut out, file, from, (prefix, names));
     }
     out
 }
 
-fn patch_file(out: &mut Vec<u8>, file: &ProposedFile, from: Option<&ProposedFile>, prefix: &[u8]) {
+fn patch_file(
+    out: &mut Vec<u8>,
+    file: &ProposedFile,
+    from: Option<&ProposedFile>,
+    (prefix, names): (&[u8], ObjectNames),
+) {
     let old_name = from.map_or(&file.path, |from| &from.path);
     let (old, new) = (from.map_or(&file.before, |from| &from.before).as_ref(), file.after.as_ref());
     let name = |side: &str, path: &str| quoted(side, &[prefix, path.as_bytes()].concat());
@@ -207,6 +242,25 @@ fn patch_file(out: &mut Vec<u8>, file: &ProposedFile, from: Option<&ProposedFile
     }
     let text = |blob: Option<&Blob>| blob.map(|blob| blob.bytes.clone()).unwrap_or_default();
     let (old_text, new_text) = (text(old), text(new));
+    if old_text.contains(&0) || new_text.contains(&0) {
+        if from.is_some() {
+            // Only whole files are found to be moved here.
+            line("similarity index 100%");
+            line(&format!("rename from {}", name("", old_name)));
+            line(&format!("rename to {}", name("", &file.path)));
+        }
+        if old_text != new_text {
+            let same_mode = old.zip(new).map(|(old, new)| (mode(old), mode(new)));
+            let same_mode = same_mode.filter(|(old, new)| old == new);
+            let ending = same_mode.map(|(mode, _)| format!(" {mode}")).unwrap_or_default();
+            line(&format!("index {}..{}{ending}", names.name(old), names.name(new)));
+            line("GIT binary patch");
+            // The second part is what `git apply -R` writes.
+            put_binary(out, &new_text);
+            put_binary(out, &old_text);
+        }
+        return;
+    }
     let (old_lines, new_lines) = (lines(&old_text), lines(&new_text));
     let deadline = Some(Instant::now() + PATIENCE);
     let ops = capture_diff_slices_deadline(Algorithm::Myers, &old_lines, &new_lines, deadline);
@@ -250,6 +304,37 @@ fn patch_file(out: &mut Vec<u8>, file: &ProposedFile, from: Option<&ProposedFile
             put(out, b'+', new);
         }
     }
+}
+
+/// Writes bytes as git does in a binary patch: compressed, in base 85, and with an empty line at the end.
+fn put_binary(out: &mut Vec<u8>, bytes: &[u8]) {
+    use std::io::Write as _;
+    const DIGITS: &[u8; 85] =
+        b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~";
+    /// Bytes in one line.
+    const LINE: usize = 52;
+    let mut deflate = gix_zlib::stream::deflate::Write::new(vec![], gix_zlib::Compression::DEFAULT);
+    // Writing to memory does not fail.
+    let _ = deflate.write_all(bytes).and_then(|()| deflate.flush());
+    out.extend(format!("literal {}\n", bytes.len()).as_bytes());
+    for line in deflate.into_inner().chunks(LINE) {
+        // The first letter of a line is the number of its bytes.
+        let length = u8::try_from(line.len()).unwrap_or_default();
+        out.push(if length <= 26 { b'A' + length - 1 } else { b'a' + length - 27 });
+        for four in line.chunks(4) {
+            let mut padded = [0; 4];
+            padded[..four.len()].copy_from_slice(four);
+            let mut value = u32::from_be_bytes(padded);
+            let mut digits = [0; 5];
+            for digit in digits.iter_mut().rev() {
+                *digit = DIGITS[(value % 85) as usize];
+                value /= 85;
+            }
+            out.extend(digits);
+        }
+        out.push(b'\n');
+    }
+    out.push(b'\n');
 }
 
 fn put(out: &mut Vec<u8>, sign: u8, lines: &[&[u8]]) {

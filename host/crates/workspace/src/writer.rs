@@ -662,7 +662,7 @@ impl RepoWriter {
         let content_before = change.map_or(Content::Nothing, |change| change.before.clone());
         let content_now = self.content(&path, now.as_deref());
         self.contents().set(path.as_str(), content_before, content_now);
-        set_changed(&mut self.changes(), path.as_str(), before, now);
+        self.set_changed(&mut self.changes(), path.as_str(), before, now);
     }
 
     fn record_one(&self, changed: &mut BTreeMap<String, ChangedFile>, change: Checked) -> Applied {
@@ -678,12 +678,12 @@ impl RepoWriter {
         let version = match (&to, &after) {
             (Some(to), Some(after)) => {
                 guarded |= is_guarded(to);
-                set_changed(changed, &path, before.clone(), None);
-                set_changed(changed, to, None, Some(after.clone()));
+                self.set_changed(changed, &path, before.clone(), None);
+                self.set_changed(changed, to, None, Some(after.clone()));
                 Some(self.versions.written(to, after))
             }
             (_, after) => {
-                set_changed(changed, &path, before.clone(), after.clone());
+                self.set_changed(changed, &path, before.clone(), after.clone());
                 after.as_ref().map(|after| self.versions.written(&path, after))
             }
         };
@@ -696,6 +696,37 @@ impl RepoWriter {
             sha256_after: after,
             guarded,
         }
+    }
+
+    /// Sets the digest that a changed file has now. `before` is used only if the task has not changed the file yet.
+    fn set_changed(
+        &self,
+        changed: &mut BTreeMap<String, ChangedFile>,
+        path: &str,
+        before: Option<String>,
+        now: Option<String>,
+    ) {
+        let fresh = || ChangedFile {
+            path: path.to_owned(),
+            sha256_before: before,
+            sha256_now: None,
+            guarded: is_guarded(path),
+        };
+        let file = changed.entry(path.to_owned()).or_insert_with(fresh);
+        file.sha256_now = now;
+        if let Some(originals) = &self.originals {
+            let executable = file.sha256_now.is_some() && self.is_executable(path);
+            let before = file.sha256_before.as_deref();
+            originals.record(path, before, file.sha256_now.as_deref(), executable);
+        }
+    }
+
+    /// Returns whether the owner of a file that was just written may execute it.
+    fn is_executable(&self, path: &str) -> bool {
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let opened = self.root.open_real(directory.as_bytes(), DIRECTORY);
+        let stat = opened.and_then(|fd| statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW));
+        stat.is_ok_and(|stat| stat.st_mode & 0o100 != 0)
     }
 
     /// Returns every file that differs from before the task, sorted by path.
@@ -745,22 +776,6 @@ impl RepoWriter {
     fn contents(&self) -> MutexGuard<'_, ContentChanges> {
         self.contents.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// Sets the digest that a changed file has now. `before` is used only if the task has not changed the file yet.
-fn set_changed(
-    changed: &mut BTreeMap<String, ChangedFile>,
-    path: &str,
-    before: Option<String>,
-    now: Option<String>,
-) {
-    let fresh = || ChangedFile {
-        path: path.to_owned(),
-        sha256_before: before,
-        sha256_now: None,
-        guarded: is_guarded(path),
-    };
-    changed.entry(path.to_owned()).or_insert_with(fresh).sha256_now = now;
 }
 
 /// The content of a file, which is shown to the user and never written.

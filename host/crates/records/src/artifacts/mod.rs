@@ -12,6 +12,7 @@ mod artifact_dir;
 mod bases;
 mod cache;
 mod journal;
+mod originals;
 mod retention;
 mod run_dir;
 mod task_dir;
@@ -22,7 +23,7 @@ pub use artifact_dir::{ArtifactDir, ArtifactDirError};
 pub use bases::{Base, BaseFile, BaseRecord, BaseSize, NewBase};
 pub use cache::{Cache, CacheSize, cache_names, tidying_script};
 pub use journal::{Journal, newest_journals};
-pub use retention::Pruned;
+pub use retention::{KnownRuns, Pruned};
 pub use run_dir::{
     LogError, LogText, OverlayDirs, RecordedManifest, RunDir, STEP_PARTS, log_name,
     manifest_digest, steps_digest,

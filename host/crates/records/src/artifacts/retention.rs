@@ -4,7 +4,7 @@
 //! killed host leaves no run that can never be removed. One remover at a time decides, and renames the runs that it is going
 //! to remove in the same step; the slow removal follows. The next remover continues with the renamed runs of a killed one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::AsFd;
@@ -14,7 +14,7 @@ use act_core::{RunId, fail_point};
 use act_fs::Dir;
 use act_fs::lock::{self, Kind};
 use chrono::{DateTime, TimeDelta, Utc};
-use rustix::fs::{FileType, renameat};
+use rustix::fs::{FileType, fstat, renameat};
 use rustix::io::Errno;
 
 use super::artifact_dir::ArtifactDir;
@@ -34,25 +34,36 @@ pub struct Pruned {
     pub left: Vec<(RunId, io::Error)>,
 }
 
+/// What the store knows of runs.
+#[derive(Debug, Default)]
+pub struct KnownRuns {
+    /// Runs that must stay.
+    pub pinned: BTreeSet<RunId>,
+    /// The place of each run in the order in which the runs began.
+    pub order: BTreeMap<RunId, i64>,
+}
+
 impl ArtifactDir {
-    /// Removes runs that are too old or too many. `pinned` is called after the live runs are known, so a process that pins
-    /// its runs before it releases them keeps them. Once `go_on` returns false, the next round continues.
+    /// Removes runs that are too old or too many. `known` is called with all runs after the live ones are known, so a
+    /// process that pins its runs before it releases them keeps them. Once `go_on` returns false, the next round continues.
     ///
     /// # Errors
-    /// The directory cannot be listed, or `pinned` fails; nothing is removed then.
+    /// The directory cannot be listed, or `known` fails; nothing is removed then.
     pub fn prune(
         &self,
         now: DateTime<Utc>,
         go_on: &dyn Fn() -> bool,
-        pinned: impl FnOnce() -> io::Result<BTreeSet<RunId>>,
+        known: impl FnOnce(&[&RunId]) -> io::Result<KnownRuns>,
     ) -> io::Result<Pruned> {
         let mut pruned = Pruned::default();
         let Some(locked) = self.lock_removal(go_on)? else { return Ok(pruned) };
         fail_point::reach("deciding_what_goes");
         let (mut runs, mut removing) = self.runs(&mut pruned.left)?;
-        let pinned = pinned()?;
+        let names: Vec<_> = runs.iter().map(|run| &run.name).collect();
+        let KnownRuns { pinned, order } = known(&names)?;
         for run in &mut runs {
             run.spared |= pinned.contains(&run.name);
+            run.order = order.get(&run.name).copied();
         }
         for Candidate { name: run, .. } in expired(runs, RUNS, now) {
             match self.set_aside(&run) {
@@ -102,7 +113,9 @@ impl ArtifactDir {
                 match self.open_real(&name) {
                     Ok(Some(handle)) => {
                         let live = !lock::try_lock(&handle, Kind::Shared)?;
-                        runs.push(Candidate { since: run.time(), name: run, spared: live });
+                        // Both times are of clocks that somebody may have set back.
+                        let since = run.time().max(changed_at(&handle)?);
+                        runs.push(Candidate { since, name: run, order: None, spared: live });
                     }
                     Ok(None) => {}
                     Err(error) => left.push((run, error)),
@@ -170,19 +183,36 @@ pub(super) const RUNS: Limits = Limits { count: 20, age: TimeDelta::days(14) };
 pub(super) struct Candidate<N> {
     pub(super) name: N,
     pub(super) since: DateTime<Utc>,
+    /// Its place in the order of creation, where that is known.
+    pub(super) order: Option<i64>,
     /// In use or pinned: it is neither removed nor counted.
     pub(super) spared: bool,
 }
 
-/// Returns what is to be removed, the oldest first. Of two of equal age the smaller name counts as older, so that all
-/// processes decide alike.
+/// Returns when a directory was changed last: an entry was added to it or removed.
+pub(super) fn changed_at(dir: &Dir) -> io::Result<DateTime<Utc>> {
+    let stat = fstat(dir)?;
+    // The types differ between systems.
+    let nanoseconds = u32::try_from(stat.st_mtime_nsec).unwrap_or_default();
+    Ok(DateTime::from_timestamp(stat.st_mtime, nanoseconds).unwrap_or_default())
+}
+
+/// Returns what is to be removed, the oldest first. Nothing counts as older than what was created before it, so that a clock
+/// that was set back removes nothing new. Of two of equal age the smaller name counts as older, so that all processes
+/// decide alike.
 pub(super) fn expired<N: Ord>(
     mut all: Vec<Candidate<N>>,
     limits: Limits,
     now: DateTime<Utc>,
 ) -> Vec<Candidate<N>> {
+    all.sort_by_key(|one| one.order);
+    let mut latest = DateTime::<Utc>::MIN_UTC;
+    for one in all.iter_mut().filter(|one| one.order.is_some()) {
+        latest = latest.max(one.since);
+        one.since = latest;
+    }
     all.retain(|one| !one.spared);
-    all.sort_by(|a, b| (a.since, &a.name).cmp(&(b.since, &b.name)));
+    all.sort_by(|a, b| (a.since, a.order, &a.name).cmp(&(b.since, b.order, &b.name)));
     let too_many = all.len().saturating_sub(limits.count);
     let too_old = all.partition_point(|one| now.signed_duration_since(one.since) > limits.age);
     all.truncate(too_many.max(too_old));
@@ -200,7 +230,7 @@ mod tests {
     }
 
     fn at(name: u32, days: i64) -> Candidate<u32> {
-        Candidate { name, since: now() - TimeDelta::days(days), spared: false }
+        Candidate { name, since: now() - TimeDelta::days(days), order: None, spared: false }
     }
 
     fn names(all: Vec<Candidate<u32>>) -> Vec<u32> {
@@ -226,6 +256,22 @@ mod tests {
         assert_eq!(names(all), [0]);
     }
 
+    // ARTIFACT-13
+    #[test]
+    fn a_clock_that_was_set_back_removes_nothing_new() {
+        let ordered =
+            |name: u32, days| Candidate { order: Some(i64::from(name)), ..at(name, days) };
+        // 1 and 2 are as old as they say; the clock was set back by a year before 3 and 4.
+        let all = vec![ordered(3, 366), ordered(1, 20), ordered(4, 365), ordered(2, 1)];
+        assert_eq!(names(all), [1]);
+        // Of 22 runs the two that began first go, whatever their clocks said.
+        let all = (0..22).map(|n| ordered(n, if n > 10 { 9 } else { 2 })).collect();
+        assert_eq!(names(all), [0, 1]);
+        // A spared run counts for the time of later ones.
+        let spared = Candidate { spared: true, ..ordered(1, 1) };
+        assert!(names(vec![spared, ordered(2, 400)]).is_empty());
+    }
+
     #[test]
     fn a_run_from_the_future_is_young() {
         assert!(names(vec![at(1, -400), at(2, -1)]).is_empty());
@@ -239,6 +285,7 @@ mod tests {
                 .map(|((days, spared, seconds), name)| Candidate {
                     name,
                     since: now() - TimeDelta::days(days) - TimeDelta::seconds(seconds),
+                    order: None,
                     spared,
                 })
                 .collect()

@@ -119,6 +119,15 @@ impl Store {
         self.one("SELECT * FROM runs WHERE run_id = ?1", [run_id], RunRecord::read)
     }
 
+    /// Returns the place of a run in the order in which the runs of all repositories began.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn run_order(&self, run_id: &str) -> Result<Option<i64>> {
+        self.one("SELECT rowid FROM runs WHERE run_id = ?1", [run_id], |row| row.get(0))
+    }
+
     /// Returns the newest run of a repository, of a task or of `act verify`.
     ///
     /// # Errors
@@ -257,6 +266,10 @@ mod tests {
         assert_eq!(store.last_ended("r").unwrap().unwrap().task_id, "t-2");
         assert_eq!(store.last_run("r").unwrap().unwrap().run_id, "t-2-b");
         assert_eq!(store.task("t-2").unwrap().unwrap().run_ids, ["t-2-a", "t-2-b"]);
+        let order = |run: &str| store.run_order(run).unwrap();
+        assert!(order("t-1-b") < order("t-2-a") && order("t-2-a") < order("t-2-b"));
+        assert!(store.task_order("t-1").unwrap() < store.task_order("t-2").unwrap());
+        assert_eq!((order("t-3-a"), store.task_order("t-3").unwrap()), (None, None));
         let of_task: Vec<_> =
             store.runs_of("t-2").unwrap().into_iter().map(|run| run.run_id).collect();
         assert_eq!(of_task, ["t-2-a", "t-2-b"]);

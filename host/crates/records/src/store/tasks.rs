@@ -260,6 +260,15 @@ impl Store {
         self.one(&query, [task_id], TaskRecord::read)
     }
 
+    /// Returns the place of a task in the order in which the tasks of all repositories were accepted.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn task_order(&self, task_id: &str) -> Result<Option<i64>> {
+        self.one("SELECT seq FROM tasks WHERE task_id = ?1", [task_id], |row| row.get(0))
+    }
+
     /// Returns the tasks that wait or run, of one repository or of all, in order of acceptance.
     ///
     /// # Errors
