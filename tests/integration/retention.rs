@@ -222,6 +222,7 @@ fn everything_that_steps_leave_can_be_removed_and_links_lead_nowhere() {
     fs::write(run.join("snapshots/a/b/new\nline"), "x").unwrap();
     let deep: PathBuf = std::iter::repeat_n("d", 300).collect();
     fs::create_dir_all(run.join("home").join(deep)).unwrap();
+    aged(&run, 30);
     for closed in ["snapshots/a/b", "snapshots/a", "snapshots", ""] {
         fs::set_permissions(run.join(closed), fs::Permissions::from_mode(0o000)).unwrap();
     }

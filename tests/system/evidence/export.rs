@@ -78,7 +78,25 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
         act.clone().act(["audit", "explain", &run]).status(1).stdout_has("other fields");
     }
     fs::remove_file(&kept).unwrap();
+    // The proof of the success outlives the run, and is a copy of it.
+    assert_eq!(proved(&act, &run), statement);
+    let proof = act.artifacts().join("state/proofs").join(&run);
+    let stored: Value =
+        serde_json::from_slice(&fs::read(proof.join("statement.json")).unwrap()).unwrap();
+    assert_eq!(stored, statement);
+    let log = proof.join("logs/step-02-test.log");
+    let text = fs::read(&log).unwrap();
+    fs::write(&log, "another output\n").unwrap();
+    export(&act, &run, 1).stdout_has("logs/step-02-test.log");
+    let told = act.clone().act(["audit", "verify"]).status(1);
+    told.stdout_has(&format!("logs/step-02-test.log of {run} was changed or is missing"));
+    act.clone().act(["audit", "explain", &run]).status(1).stdout_has("logs/step-02-test.log");
+    fs::write(&log, text).unwrap();
+    act.clone().act(["audit", "verify"]).status(0);
+    let apart = act.artifacts().join("proof");
+    fs::rename(&proof, &apart).unwrap();
     assert_eq!(unproved(&act, &run), "evidence_incomplete");
+    fs::rename(&apart, &proof).unwrap();
     fs::write(&kept, &whole).unwrap();
     act.clone().act(["audit", "verify"]).status(0);
     assert_eq!(proved(&act, &run), statement);
@@ -86,7 +104,7 @@ fn a_run_is_exported_with_gate_image_tree_and_components() {
     // Or without it, wherever its directory is then; a new log is no cure.
     fs::write(&kept, "{}").unwrap();
     let told = act.clone().act(["audit", "verify"]).status(1);
-    told.stdout_has("restore its manifest.json as it was, or move runs/run_");
+    told.stdout_has("restore its manifest.json and its logs as they were, or move runs/run_");
     act.clone().act(["audit", "explain", &run]).status(1).stdout_has("restore its manifest.json");
     self::export(&act, &run, 1).stdout_has("restore its manifest.json");
     act.clone().act(["audit", "restart"]).status(0);

@@ -52,6 +52,7 @@ fn an_end_that_was_added_to_the_log_is_no_evidence() {
     let whole = with(&whole, "/audit_head", json!(hash));
     let whole = with(&whole, "/reason", Value::Null);
     let whole = with(&whole, "/commands_executed/0/exit_code", json!(0));
+    let whole = with(&whole, "/commands_executed/0/log_sha256", Value::Null);
     let path = manifest(&act, forged);
     fs::create_dir(path.parent().unwrap()).unwrap();
     fs::write(&path, with(&whole, "/status", json!("PASS"))).unwrap();

@@ -58,7 +58,7 @@ impl LogVerification {
             }
             _ => {
                 let unknown = runs.into_iter().map(|(run_id, manifest)| {
-                    let ManifestFacts { head, sha256, stored: _ } = manifest;
+                    let ManifestFacts { head, sha256, .. } = manifest;
                     let (head, accepted_seq) = (head.unwrap_or_default(), None);
                     let run = UnknownRun { run_id, head, sha256, accepted_seq };
                     UnknownRun { accepted_seq: accepted.run(&run), ..run }

@@ -149,6 +149,8 @@ pub struct ManifestFacts {
     pub sha256: String,
     /// The store's hash of the record of the run's end; `None` for a run of a version that stored none.
     pub stored: Option<String>,
+    /// The logs that are missing, or that differ from the digests in the manifest.
+    pub logs_changed: Vec<String>,
 }
 
 /// The facts about the archived log before this one, from the first record of this one.
@@ -357,9 +359,16 @@ impl LogVerifier {
             Some(head) if *head != record.hash => Some("names another record"),
             Some(_) => changed.then_some("was changed"),
         };
+        let what = match (why, manifest.logs_changed.as_slice()) {
+            (Some(why), _) => Some(format!("the manifest of {run_id} {why}")),
+            (None, []) => None,
+            (None, logs) => {
+                Some(format!("{} of {run_id} was changed or is missing", logs.join(", ")))
+            }
+        };
         self.runs.remove(run_id);
-        let Some(why) = why else { return };
-        let why = format!("the manifest of {run_id} {why}; {}", cure(run_id));
+        let Some(what) = what else { return };
+        let why = format!("{what}; {}", cure(run_id));
         match &mut self.disputes {
             Some(disputes) => disputes.push(Bad { seq: record.seq, line: None, why }),
             None => self.fail(line, &why),
@@ -444,9 +453,11 @@ impl LogVerifier {
     }
 }
 
-/// Returns what the user can do about a manifest that disagrees with its record. A new log does not help.
+/// Returns what the user can do about a manifest or a log that disagrees with its record. A new audit log does not help.
 pub fn cure(run_id: &str) -> String {
-    format!("restore its manifest.json as it was, or move runs/{run_id} out of ARTIFACT_DIR")
+    format!(
+        "restore its manifest.json and its logs as they were, or move runs/{run_id} and state/proofs/{run_id} out of ARTIFACT_DIR"
+    )
 }
 
 /// Maximum number of torn bytes between two records; a stopped writer leaves fewer.

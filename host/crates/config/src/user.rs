@@ -32,6 +32,8 @@ pub struct UserSettings {
     pub ceiling: ConfigCeiling,
     /// The time limits of the model.
     pub deadlines: DeadlineSettings,
+    /// The number of proofs that outlive their runs.
+    pub keep_proofs: usize,
     pub(super) model: Option<ModelTable>,
 }
 
@@ -41,6 +43,7 @@ impl Default for UserSettings {
             file: None,
             ceiling: ConfigCeiling::of_user(),
             deadlines: DeadlineSettings::default(),
+            keep_proofs: DEFAULT_PROOFS,
             model: None,
         }
     }
@@ -72,6 +75,7 @@ struct File {
     limits: Limits,
     timeouts: Timeouts,
     verifier: VerifierTable,
+    artifacts: Artifacts,
     gitignore: Option<bool>,
     agents_md: Option<bool>,
 }
@@ -109,6 +113,30 @@ enum RawTools {
 struct Limits {
     #[serde(deserialize_with = "tokens")]
     max_tokens: Option<Tokens>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Artifacts {
+    #[serde(deserialize_with = "proofs")]
+    keep_proofs: Option<usize>,
+}
+
+/// Number of proofs by default: the successes of some weeks, with at most some MiB each.
+const DEFAULT_PROOFS: usize = 100;
+/// Maximum number of proofs, whose manifests `act audit verify` reads.
+const MAX_PROOFS: usize = 10_000;
+
+fn proofs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error> {
+    match toml::Value::deserialize(from)? {
+        toml::Value::Integer(number) if (0..=MAX_PROOFS as i64).contains(&number) => {
+            Ok(usize::try_from(number).ok())
+        }
+        _ => {
+            let why = format!("`keep_proofs` is a whole number from 0 to {MAX_PROOFS}");
+            Err(D::Error::custom(why))
+        }
+    }
 }
 
 /// A limit of tokens. `"none"` lifts the one that the user has by default.
@@ -210,6 +238,7 @@ impl UserSettings {
                 idle: file.timeouts.model_silence,
                 total: file.timeouts.model_total,
             },
+            keep_proofs: file.artifacts.keep_proofs.unwrap_or(DEFAULT_PROOFS),
             model: file.model.map(|table| source.model(table)).transpose()?,
         })
     }
@@ -399,6 +428,10 @@ mod tests {
             agents_md: Some(false),
         };
         assert_eq!(settings.ceiling, ceiling);
+        assert_eq!((settings.keep_proofs, parse("").unwrap().keep_proofs), (100, 100));
+        assert_eq!(parse("[artifacts]\nkeep_proofs = 0").unwrap().keep_proofs, 0);
+        let wrong = parse("[artifacts]\nkeep_proofs = -1").unwrap_err();
+        assert!(wrong.contains("from 0 to 10000"), "{wrong}");
         assert_eq!(settings.deadlines.total, Some(Duration::from_secs(3600)));
         assert_eq!(parse("").unwrap().ceiling.max_tokens, Some(DEFAULT_MAX_TOKENS));
         let lifted = parse("[limits]\nmax_tokens = \"none\"").unwrap().ceiling;

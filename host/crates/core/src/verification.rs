@@ -321,6 +321,10 @@ pub struct Manifest {
     /// Digest of the tree; null when the tree could not be read.
     pub tree_digest: Option<String>,
     pub tree_digest_after: Option<String>,
+    /// Name of the tree in git, as `git write-tree` returns it for the tested files; absent where git would store other
+    /// bytes, or names its objects by SHA-256.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git_tree: Option<String>,
     pub pipeline_sha256: String,
     pub workspace: String,
     /// The key of the warm base that the run began with; null for a cold run.
@@ -331,6 +335,10 @@ pub struct Manifest {
     /// Places where the tests of the task demand less than at its start, or something else; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tests_weakened: Vec<String>,
+    /// What the tests of the task prove, in the run that decided a success. It is added after the run has ended, so
+    /// [`Manifest::audit_head`] does not cover it; a record of its own does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<crate::evidence::Evidence>,
     pub audit_head: Option<String>,
     pub act_version: String,
 }
@@ -348,6 +356,12 @@ pub struct CommandExecuted {
     /// `on` or `off`, as in `agent.yaml`.
     pub network: String,
     pub source_writes: Vec<SourceWrite>,
+    /// SHA-256 of the log of the step; absent in manifests of earlier versions, like the next field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_sha256: Option<String>,
+    /// Size of the log of the step.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_bytes: Option<u64>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

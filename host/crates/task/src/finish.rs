@@ -1,5 +1,6 @@
 //! The end of a task: stored first, then recorded in the audit log, then emitted as `task_finished`, the last event.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -11,6 +12,7 @@ use act_core::{Failure, Outcome, TaskState, reason};
 use act_model::TokenLedger;
 use act_records::store::StoreError;
 
+use crate::audit::attestation::keep_proof;
 use crate::queue::{OwnedTask, Stored};
 use crate::retention;
 
@@ -69,6 +71,9 @@ impl FinishGuard {
                 self.events
                     .warn(format!("cannot record the end of this task in the audit log: {error}"));
             }
+            if let (Outcome::Success, Some(run_id)) = (&result.outcome, &result.run_id) {
+                self.keep_proof(owned_task, run_id);
+            }
         }
         let (state, exit) = (result.outcome.state(), result.outcome.exit());
         self.events.emit(EventKind::TaskFinished {
@@ -83,6 +88,17 @@ impl FinishGuard {
             edits_refused: result.edits_refused,
         });
         exit
+    }
+
+    /// Stores the evidence of a success where it outlives the run. The success does not depend on it.
+    fn keep_proof(&self, owned_task: &OwnedTask, run_id: &str) {
+        let OwnedTask { context, task_id, .. } = owned_task;
+        let root = context.store.task(task_id).ok().flatten().map(|task| task.root);
+        let Some(root) = root else { return };
+        if let Err(error) = keep_proof(context, Path::new(&root), run_id) {
+            let why = error.message;
+            self.events.warn(format!("the proof of {run_id} is not kept beyond the run: {why}"));
+        }
     }
 
     /// Returns the end that is emitted if the wanted one could not be stored, and the text that replaces the

@@ -28,12 +28,12 @@ use act_component::{
     ToolComponent, builtin,
 };
 use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess, UserSettings};
-use act_core::Failure;
 use act_core::check::Checker;
 use act_core::event::Events;
-use act_core::evidence::VariantVerifier;
+use act_core::evidence::{Evidence, VariantVerifier};
 use act_core::secret::Secrets;
 use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
+use act_core::{Failure, RunId};
 use act_model::{Deadlines, Model, TokenLedger};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
@@ -938,6 +938,11 @@ impl Workplace for TaskWorkplace {
                 return Ok(reader.finish());
             }
         }
+    }
+
+    fn add_evidence(&self, run_id: &str, evidence: &Evidence) -> io::Result<()> {
+        let run_id = RunId::parse(run_id).map_err(io::Error::other)?;
+        self.artifacts.add_evidence(&run_id, evidence)
     }
 
     fn paths(&self) -> Vec<String> {

@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::queue::TaskContext;
 use act_audit::{Audit, AuditError, Entry, Event};
+use act_config::UserSettings;
 use act_core::RunId;
 use act_core::event::Events;
 use act_records::artifacts::{KnownRuns, Pruned};
@@ -50,6 +51,11 @@ pub(super) fn make_room_while(
     let (now, store) = (act_core::clock::now(), Arc::clone(&context.store));
     let order = |task: &str| store.task_order(task).map_err(io::Error::other);
     context.artifacts.prune_originals(now, &order)?;
+    // Settings that cannot be read remove nothing.
+    if let Ok(settings) = UserSettings::read(None) {
+        let count = settings.keep_proofs;
+        context.artifacts.prune_proofs(now, count, |ids| order_of(&store, ids))?;
+    }
     context.artifacts.prune(now, go_on, |runs| known(&store, runs, now))
 }
 
@@ -68,13 +74,18 @@ fn recorded(audit: &Audit, runs: &[RunId]) -> Result<(), AuditError> {
     audit.settle()
 }
 
-fn known(store: &Store, runs: &[&RunId], now: DateTime<Utc>) -> io::Result<KnownRuns> {
+fn known(store: &Store, runs: &[RunId], now: DateTime<Utc>) -> io::Result<KnownRuns> {
+    Ok(KnownRuns { pinned: pinned(store, now)?, order: order_of(store, runs)? })
+}
+
+/// Returns the places of runs in the order in which they began.
+fn order_of(store: &Store, runs: &[RunId]) -> io::Result<BTreeMap<RunId, i64>> {
     let mut order = BTreeMap::new();
     for run in runs {
         let place = store.run_order(run.as_str()).map_err(io::Error::other)?;
-        order.extend(place.map(|place| ((*run).clone(), place)));
+        order.extend(place.map(|place| (run.clone(), place)));
     }
-    Ok(KnownRuns { pinned: pinned(store, now)?, order })
+    Ok(order)
 }
 
 /// Returns the runs that unresolved stuck reports pin.

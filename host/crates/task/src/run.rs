@@ -300,7 +300,7 @@ async fn uncommitted_files(root: &Path) -> Option<Uncommitted> {
     let found = tokio::time::timeout(LONGEST_COMPARISON, compared).await.ok()?.ok()?.ok()?;
     let paths = found.iter().take(Uncommitted::NAMED);
     let paths: Vec<_> = paths.map(|path| path.display().to_string()).collect();
-    (!found.is_empty()).then(|| Uncommitted { count: found.len(), paths })
+    (!found.is_empty()).then_some(Uncommitted { count: found.len(), paths })
 }
 
 /// Cancels the task when the store says that `act cancel` was called; stops looking when dropped.

@@ -352,6 +352,7 @@ impl<'a> Run<'a> {
             image_digest: image.digest.clone(),
             tree_digest: None,
             tree_digest_after: None,
+            git_tree: None,
             pipeline_sha256: config.sha256.clone(),
             workspace: wanted.to_owned(),
             base: base.as_ref().map(|(base, _)| base.record.key.clone()),
@@ -362,6 +363,7 @@ impl<'a> Run<'a> {
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
                 .clone(),
+            evidence: None,
             audit_head: None,
             act_version: env!("CARGO_PKG_VERSION").to_owned(),
         };

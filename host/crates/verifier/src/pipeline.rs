@@ -162,6 +162,8 @@ mod tests {
                     oom,
                     network: "off".to_owned(),
                     source_writes: self.writes.clone(),
+                    log_sha256: None,
+                    log_bytes: None,
                 };
                 let verdict = verdict_of_step(&self.pipeline, &command, None, &mut self.warnings);
                 Some((command, verdict))

@@ -14,6 +14,7 @@ use act_core::event::{EventKind, StepOutput};
 use act_core::verification::{
     CommandExecuted, ErrorType, InfraError, Verdict, Warning, WarningCode,
 };
+use act_fs::hex;
 use act_records::artifacts::{RunDir, log_name};
 use bollard::container::LogOutput;
 use bollard::exec::StartExecResults;
@@ -21,6 +22,7 @@ use bollard::models::ExecConfig;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
+use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Write};
 use std::time::{Duration, Instant};
@@ -91,9 +93,11 @@ impl ContainerSteps<'_> {
         };
         let duration = began.elapsed();
         self.read_output(step, &ended);
-        if let Err(error) = self.log.end() {
-            ended = Err(log_failed(&error));
+        let logged = self.log.end();
+        if let Err(error) = &logged {
+            ended = Err(log_failed(error));
         }
+        let (log_sha256, log_bytes) = logged.ok().flatten().unzip();
         let (mut ended, oom) = self.explain(step, ended, kills).await;
         let mut writes = Writes::default();
         if ended.is_ok() {
@@ -120,6 +124,8 @@ impl ContainerSteps<'_> {
             oom,
             network: if step.network { "on" } else { "off" }.to_owned(),
             source_writes: writes.listed,
+            log_sha256,
+            log_bytes,
         };
         let pipeline = &self.verifier.config.pipeline;
         let verdict = verdict_of_step(pipeline, &command, ended.err(), self.warnings);
@@ -420,10 +426,21 @@ pub(crate) struct RunLog {
 
 struct StepLog {
     file: File,
+    /// The digest and the size of what was written to the file.
+    hash: Sha256,
+    size: u64,
     written: u64,
     /// The end of an output that is longer than [`MAX_LOG_START`].
     end: LastBytes,
     searched: LastBytes,
+}
+
+impl StepLog {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.hash.update(bytes);
+        self.size += bytes.len() as u64;
+        self.file.write_all(bytes)
+    }
 }
 
 impl RunLog {
@@ -439,6 +456,8 @@ impl RunLog {
     fn begin(&mut self, run: &RunDir, number: usize, name: &str) -> io::Result<()> {
         self.step = Some(StepLog {
             file: run.create_log(&log_name(number, name))?,
+            hash: Sha256::new(),
+            size: 0,
             written: 0,
             end: LastBytes::new(MAX_LOG_END),
             searched: LastBytes::new(MAX_SEARCHED),
@@ -455,7 +474,7 @@ impl RunLog {
         step.end.push(rest);
         step.searched.push(bytes);
         step.written += start.len() as u64;
-        step.file.write_all(start)?;
+        step.write(start)?;
         self.combined.write_all(start)
     }
 
@@ -466,8 +485,9 @@ impl RunLog {
     }
 
     /// Ends the log of the current step: with the end of a longer output and a line about what is left out before it.
-    fn end(&mut self) -> io::Result<()> {
-        let Some(mut step) = self.step.take() else { return Ok(()) };
+    /// Returns the digest and the size of the log.
+    fn end(&mut self) -> io::Result<Option<(String, u64)>> {
+        let Some(mut step) = self.step.take() else { return Ok(None) };
         let left_out = step.end.dropped();
         let mut rest = vec![];
         if left_out > 0 {
@@ -476,8 +496,9 @@ impl RunLog {
             );
         }
         rest.extend_from_slice(step.end.bytes());
-        step.file.write_all(&rest)?;
-        self.combined.write_all(&rest)
+        step.write(&rest)?;
+        self.combined.write_all(&rest)?;
+        Ok(Some((hex(&step.hash.finalize()), step.size)))
     }
 
     pub(crate) fn printed(&self) -> bool {

@@ -19,7 +19,7 @@ use act_core::evidence::{
 use act_core::verification::{FailReason, Status, Verdict, Verification, Warning, WarningCode};
 use act_reports::failures::{Failure, Failures};
 use act_reports::source::{self, Kind};
-use act_workspace::ChangedFile;
+use act_workspace::{ChangedFile, digest};
 
 /// The changed tests that the model and the user have heard of.
 #[derive(Debug, Default)]
@@ -410,11 +410,24 @@ impl Session<'_> {
         let entry = Entry::new(Event::TestsCompared)
             .object(run_id)
             .reason(red.result.as_str())
+            .digest("evidence", json_digest(evidence).as_deref())
             .names(names);
-        // `check_audit` and the record of the task's end report an error of the log.
-        let _ = self.editor.audit.append(entry);
+        // `check_audit` and the record of the task's end report an error of the log. The record is first, because a manifest
+        // with evidence that no record covers would look changed.
+        let recorded = self.editor.audit.append(entry);
+        if recorded.is_ok()
+            && let Err(error) = self.editor.workplace.add_evidence(run_id, evidence)
+        {
+            self.editor.events.warn(format!(
+                "what the tests prove cannot be added to the manifest of {run_id}: {error}"
+            ));
+        }
         evidence.sentences()
     }
+}
+
+fn json_digest(evidence: &Evidence) -> Option<String> {
+    serde_json::to_vec(evidence).ok().map(|json| digest(&json))
 }
 
 /// The changed files of a task, divided into tests with what they read, and everything else.

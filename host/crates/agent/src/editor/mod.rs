@@ -60,7 +60,7 @@ use act_audit::{Audit, Entry, Event};
 use act_config::Checks;
 use act_core::check::Checker;
 use act_core::event::{EventKind, Events, Milestone};
-use act_core::evidence::{EvidenceRule, VariantVerifier};
+use act_core::evidence::{Evidence, EvidenceRule, VariantVerifier};
 use act_core::verification::{Verification, Verifier};
 use act_core::{Outcome, StuckReason, reason};
 use act_model::{
@@ -120,6 +120,13 @@ pub trait Workplace: Send + Sync {
     ///
     /// The log does not exist or cannot be read.
     fn log(&self, run_id: &str, step: Option<&str>, from: usize) -> io::Result<Log>;
+
+    /// Adds what the tests of the task prove to the manifest of the run that decided.
+    ///
+    /// # Errors
+    ///
+    /// The manifest cannot be written.
+    fn add_evidence(&self, run_id: &str, evidence: &Evidence) -> io::Result<()>;
 
     /// Returns the paths of the files of the repository, in which places of a log are looked up.
     fn paths(&self) -> Vec<String>;

@@ -94,8 +94,12 @@ fn a_log_that_only_says_that_it_was_begun_anew_is_found() {
 #[test]
 fn without_a_store_the_manifests_still_disagree() {
     let runs_of = |hash: &str, sha256: &str| {
-        let manifest =
-            ManifestFacts { head: Some(hash.to_owned()), sha256: sha256.to_owned(), stored: None };
+        let manifest = ManifestFacts {
+            head: Some(hash.to_owned()),
+            sha256: sha256.to_owned(),
+            stored: None,
+            logs_changed: vec![],
+        };
         BTreeMap::from([("run_a".to_owned(), manifest)])
     };
     let runs = |hash: &str| runs_of(hash, "aa");
@@ -131,7 +135,8 @@ fn only_that_end_of_a_run_counts_which_the_store_heard_of() {
     let end = place.audit().append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
     let verify = |stored: Option<&str>| {
         let (head, stored) = (Some(end.hash.clone()), stored.map(str::to_owned));
-        let manifest = ManifestFacts { head, sha256: "aa".to_owned(), stored };
+        let manifest =
+            ManifestFacts { head, sha256: "aa".to_owned(), stored, logs_changed: vec![] };
         place.verify_with(LogVerifier::new(None, [("run_a".to_owned(), manifest)].into(), None))
     };
     assert!(verify(Some(&end.hash)).ok);

@@ -41,12 +41,14 @@ pub fn verification(verdict: Verdict, steps: &[&str], log: &str) -> Verification
             image_digest: "sha256:1".into(),
             tree_digest: Some("tree".into()),
             tree_digest_after: Some("tree".into()),
+            git_tree: None,
             pipeline_sha256: "pipeline".into(),
             workspace: "copy".into(),
             base: None,
             engine: EngineIdentity { name: "fake".into(), version: "1".into() },
             components: vec![],
             tests_weakened: vec![],
+            evidence: None,
             audit_head: None,
             act_version: "0".into(),
         }),
@@ -65,5 +67,7 @@ pub fn command(name: &str, exit_code: Option<i64>) -> CommandExecuted {
         oom: false,
         network: "off".into(),
         source_writes: vec![],
+        log_sha256: None,
+        log_bytes: None,
     }
 }

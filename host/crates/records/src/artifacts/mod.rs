@@ -13,6 +13,7 @@ mod bases;
 mod cache;
 mod journal;
 mod originals;
+mod proofs;
 mod retention;
 mod run_dir;
 mod task_dir;
@@ -25,7 +26,7 @@ pub use cache::{Cache, CacheSize, cache_names, tidying_script};
 pub use journal::{Journal, newest_journals};
 pub use retention::{KnownRuns, Pruned};
 pub use run_dir::{
-    LogError, LogText, OverlayDirs, RecordedManifest, RunDir, STEP_PARTS, log_name,
+    EvidencePlace, LogError, LogText, OverlayDirs, RecordedManifest, RunDir, STEP_PARTS, log_name,
     manifest_digest, steps_digest,
 };
 pub use task_dir::TaskDir;

@@ -53,13 +53,13 @@ impl ArtifactDir {
         &self,
         now: DateTime<Utc>,
         go_on: &dyn Fn() -> bool,
-        known: impl FnOnce(&[&RunId]) -> io::Result<KnownRuns>,
+        known: impl FnOnce(&[RunId]) -> io::Result<KnownRuns>,
     ) -> io::Result<Pruned> {
         let mut pruned = Pruned::default();
         let Some(locked) = self.lock_removal(go_on)? else { return Ok(pruned) };
         fail_point::reach("deciding_what_goes");
         let (mut runs, mut removing) = self.runs(&mut pruned.left)?;
-        let names: Vec<_> = runs.iter().map(|run| &run.name).collect();
+        let names: Vec<_> = runs.iter().map(|run| run.name.clone()).collect();
         let KnownRuns { pinned, order } = known(&names)?;
         for run in &mut runs {
             run.spared |= pinned.contains(&run.name);

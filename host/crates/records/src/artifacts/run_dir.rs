@@ -7,16 +7,23 @@ use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
+use act_core::evidence::Evidence;
 use act_core::verification::{CommandExecuted, Manifest};
 use act_core::{RunId, RunIdError};
-use act_fs::{Dir, Durability, Identity};
+use act_fs::{Dir, Durability, Identity, hex};
 use act_workspace::digest;
 use rustix::fs::Mode;
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 use super::archive::{Allowance, LeftOut, unpack};
 use super::artifact_dir::ArtifactDir;
 use super::tree::{Swept, open_any, remove_tree, sweep};
+
+/// The file with the paths, modes and digests of the tested files. Its SHA-256 is the digest of the tree.
+pub(super) const TREE: &str = "tree";
+/// Maximum number of bytes of a log in a proof. The summary of a test runner is at the end of its output.
+pub(super) const MAX_PROOF_LOG: u64 = 1 << 20;
 
 /// The directories that steps may write. Each is mounted by itself, so steps cannot reach `logs` and the manifest.
 pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
@@ -131,9 +138,7 @@ impl RunDir {
     /// # Errors
     /// The file cannot be written.
     pub fn write_manifest(&self, manifest: &Manifest) -> io::Result<()> {
-        let mut text = serde_json::to_vec_pretty(manifest)?;
-        text.push(b'\n');
-        self.handle.replace("manifest.json", &text, Durability::Contents)
+        put_manifest(&self.handle, manifest)
     }
 
     /// Unpacks an engine's archive of one of [`STEP_PARTS`] into its empty directory.
@@ -256,32 +261,126 @@ pub struct RecordedManifest {
     pub sha256: String,
     /// [`steps_digest`] of the file.
     pub steps_sha256: String,
+    /// SHA-256 of the JSON of `evidence`, which `sha256` does not cover.
+    pub evidence_sha256: Option<String>,
 }
 
 impl ArtifactDir {
-    /// Returns the manifest of a run, or `None` when the run has none yet or was removed. Never follows a link.
+    /// Returns the manifest of a run, or `None` when the run has none yet, or was removed and has left no proof. Never follows
+    /// a link.
     ///
     /// # Errors
     ///
     /// Fails when the file cannot be read or is not a manifest.
     pub fn read_manifest(&self, run_id: &RunId) -> io::Result<Option<RecordedManifest>> {
-        let run = match self.run(run_id) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            other => other?,
+        for place in self.places(run_id)? {
+            if let Some(found) = place.manifest()? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the directories that hold evidence of a run: its own, and its proof.
+    ///
+    /// # Errors
+    ///
+    /// A directory cannot be opened.
+    pub fn places(&self, run_id: &RunId) -> io::Result<Vec<EvidencePlace>> {
+        let own = match self.run(run_id) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            own => Some(EvidencePlace { dir: own?, is_proof: false }),
         };
-        let Some(text) = run.read_existing("manifest.json", MAX_BYTES)? else { return Ok(None) };
-        let json: Value = serde_json::from_slice(&text)?;
-        let steps = json.get("commands_executed").map(Value::to_string).unwrap_or_default();
-        Ok(Some(RecordedManifest {
-            sha256: digest_of_json(json.clone()),
-            steps_sha256: digest(steps.as_bytes()),
-            manifest: serde_json::from_value(json)?,
-        }))
+        let proof = self.proof(run_id)?.map(|dir| EvidencePlace { dir, is_proof: true });
+        Ok(own.into_iter().chain(proof).collect())
+    }
+
+    /// Adds what the tests of a task prove to the manifest of the run that decided.
+    ///
+    /// # Errors
+    ///
+    /// The manifest cannot be read or written.
+    pub fn add_evidence(&self, run_id: &RunId, evidence: &Evidence) -> io::Result<()> {
+        let dir = self.run(run_id)?;
+        let text = dir.read("manifest.json", MAX_BYTES)?;
+        let mut manifest: Manifest = serde_json::from_slice(&text)?;
+        manifest.evidence = Some(evidence.clone());
+        put_manifest(&dir, &manifest)
     }
 }
 
-/// SHA-256, as hex, of the manifest's JSON without white space and without `audit_head`, which names the record that
-/// holds this digest.
+/// A directory with a manifest and logs.
+#[derive(Debug)]
+pub struct EvidencePlace {
+    pub(super) dir: Dir,
+    is_proof: bool,
+}
+
+impl EvidencePlace {
+    /// Reads the manifest, or returns `None` where there is none.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is not a manifest.
+    pub fn manifest(&self) -> io::Result<Option<RecordedManifest>> {
+        let Some(text) = self.dir.read_existing("manifest.json", MAX_BYTES)? else {
+            return Ok(None);
+        };
+        let json: Value = serde_json::from_slice(&text)?;
+        let steps = json.get("commands_executed").map(Value::to_string).unwrap_or_default();
+        let evidence = json.get("evidence").map(|evidence| digest(evidence.to_string().as_bytes()));
+        Ok(Some(RecordedManifest {
+            sha256: digest_of_json(json.clone()),
+            steps_sha256: digest(steps.as_bytes()),
+            evidence_sha256: evidence,
+            manifest: serde_json::from_value(json)?,
+        }))
+    }
+
+    /// Returns the names of the logs that are missing, or that differ from the digests in the manifest. A proof holds only
+    /// the end of a long log, which no digest covers.
+    pub fn changed_logs(&self, manifest: &Manifest) -> Vec<String> {
+        let logs = self.dir.subdirectory("logs");
+        let is_same = |name: &str, sha256: &str, size: u64| {
+            let file = logs.as_ref().ok()?.file(name).ok()?;
+            let same_size = file.metadata().ok()?.len() == size;
+            Some(same_size && digest_of(file, size)? == sha256)
+        };
+        let mut changed = vec![];
+        for (number, step) in (1..).zip(&manifest.commands_executed) {
+            let (Some(sha256), Some(size)) = (&step.log_sha256, step.log_bytes) else { continue };
+            let name = log_name(number, &step.name);
+            let is_cut = self.is_proof && size > MAX_PROOF_LOG;
+            if !is_cut && is_same(&name, sha256, size) != Some(true) {
+                changed.push(format!("logs/{name}"));
+            }
+        }
+        changed
+    }
+}
+
+/// Returns the SHA-256 of the first `size` bytes of a file.
+fn digest_of(file: File, size: u64) -> Option<String> {
+    let (mut hash, mut buffer) = (Sha256::new(), vec![0; 64 << 10]);
+    let mut file = file.take(size);
+    loop {
+        match file.read(&mut buffer) {
+            Ok(0) => return Some(hex(&hash.finalize())),
+            Ok(count) => hash.update(buffer.get(..count)?),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+fn put_manifest(dir: &Dir, manifest: &Manifest) -> io::Result<()> {
+    let mut text = serde_json::to_vec_pretty(manifest)?;
+    text.push(b'\n');
+    dir.replace("manifest.json", &text, Durability::Contents)
+}
+
+/// SHA-256, as hex, of the manifest's JSON without white space, without `audit_head`, which names the record that holds
+/// this digest, and without `evidence`, which is added later.
 pub fn manifest_digest(manifest: &Manifest) -> Option<String> {
     serde_json::to_value(manifest).ok().map(digest_of_json)
 }
@@ -294,6 +393,7 @@ pub fn steps_digest(steps: &[CommandExecuted]) -> Option<String> {
 fn digest_of_json(mut manifest: Value) -> String {
     if let Some(fields) = manifest.as_object_mut() {
         fields.shift_remove("audit_head");
+        fields.shift_remove("evidence");
     }
     digest(manifest.to_string().as_bytes())
 }
@@ -346,13 +446,11 @@ impl ArtifactDir {
         let run_id = RunId::parse(run_id)?;
         let unreadable =
             |source: io::Error| LogError::Unreadable { run_id: run_id.clone(), source };
-        let run = match self.run(&run_id) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(LogError::NoRun { run_id });
-            }
-            other => other.map_err(unreadable)?,
+        let places = self.places(&run_id).map_err(unreadable)?;
+        let Some(place) = places.into_iter().next() else {
+            return Err(LogError::NoRun { run_id });
         };
-        let logs = run.subdirectory("logs").map_err(unreadable)?;
+        let logs = place.dir.subdirectory("logs").map_err(unreadable)?;
         let name = match step {
             None => "combined.log".to_owned(),
             Some(step) => {

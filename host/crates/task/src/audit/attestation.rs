@@ -6,8 +6,9 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::audit::explain::{Evidence, ManifestCheck, StepClaim};
-use act_core::Failure;
+use crate::queue::TaskContext;
 use act_core::verification::lessens;
+use act_core::{Failure, RunId};
 use act_workspace::bare_digest;
 
 const STATEMENT: &str = "https://in-toto.io/Statement/v1";
@@ -93,7 +94,25 @@ impl Resource {
 ///
 /// The run is unknown, has no verdict, or the log or the manifest was changed or is incomplete.
 pub fn audit_export(start: &Path, run_id: &str) -> Result<Statement, Failure> {
-    let evidence = Evidence::of(start, run_id)?;
+    exported(&Evidence::of(start, run_id)?, run_id)
+}
+
+/// Stores the small part of the evidence of a task's success where it outlives the run. The log is not verified for that:
+/// this process has just written what it says about the run.
+///
+/// # Errors
+///
+/// The log, the manifest or the store cannot be read, or the proof cannot be written.
+pub(crate) fn keep_proof(context: &TaskContext, root: &Path, run_id: &str) -> Result<(), Failure> {
+    let statement = exported(&Evidence::unverified(root, run_id)?, run_id)?;
+    let not_kept = |why: String| Failure::refused("proof_not_kept", why);
+    let id = RunId::parse(run_id).map_err(|error| not_kept(error.to_string()))?;
+    let mut text = serde_json::to_vec(&statement).map_err(|error| not_kept(error.to_string()))?;
+    text.push(b'\n');
+    context.artifacts.keep_proof(&id, &text).map_err(|error| not_kept(error.to_string()))
+}
+
+fn exported(evidence: &Evidence, run_id: &str) -> Result<Statement, Failure> {
     let Some(steps) = &evidence.steps else {
         // Without the steps it is unknown whether one of them had a warning.
         let message = match evidence.run.manifest {
@@ -107,7 +126,7 @@ pub fn audit_export(start: &Path, run_id: &str) -> Result<Statement, Failure> {
         return Err(Failure::refused("evidence_incomplete", message)
             .hint("old runs are removed; `act verify` makes a new one"));
     };
-    statement(&evidence, steps).ok_or_else(|| {
+    statement(evidence, steps).ok_or_else(|| {
         let message =
             format!("the log lacks the digest of the tree, the pipeline or the image of {run_id}");
         Failure::refused("no_verdict", message).hint("`act audit explain` shows what the log holds")

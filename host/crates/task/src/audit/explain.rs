@@ -11,7 +11,7 @@ use crate::prepare;
 use act_audit::{CheckpointStore, Decision, Event, Record, RepoIdentity, Subject, cure};
 use act_core::verification::{CommandExecuted, Status, lessens};
 use act_core::{Failure, RunId};
-use act_records::artifacts::RecordedManifest;
+use act_records::artifacts::{ArtifactDir, RecordedManifest};
 use act_records::store::Store;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -53,6 +53,8 @@ pub struct Explanation {
     /// What the tests of the task prove, if this run ended it: `red_first RESULT`, `old_tests RESULT`, the reason of another
     /// red, and the runs that compared.
     pub evidence: Vec<String>,
+    /// SHA-256 of the JSON of `evidence` in the manifest.
+    pub evidence_sha256: Option<String>,
     /// Number of edits of the task up to the end of this run.
     pub edits: u64,
     pub edits_refused: u64,
@@ -98,7 +100,7 @@ pub struct GateInputOfRun {
 #[serde(rename_all = "snake_case", tag = "state", content = "fields")]
 pub enum ManifestCheck {
     Agrees,
-    /// The manifest differs from the log in these fields.
+    /// The manifest differs from the log in these fields, or these logs differ from the manifest.
     Differs(Vec<String>),
     /// The run has not ended, or its directory was removed.
     Gone,
@@ -137,11 +139,7 @@ pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure>
     })?;
     found.components = components.into_values().collect();
     found.disputed = found.dispute(&*prepare::store(&book.artifacts)?)?;
-    found.manifest = match book.artifacts.read_manifest(&run) {
-        Ok(Some(manifest)) => found.compare(&manifest),
-        Ok(None) => ManifestCheck::Gone,
-        Err(_) => ManifestCheck::Differs(vec!["all fields, because it cannot be read".to_owned()]),
-    };
+    found.manifest = found.compare_all(&book.artifacts, &run);
     Ok(found)
 }
 
@@ -182,6 +180,7 @@ impl Explanation {
             components: vec![],
             gate_inputs_changed: vec![],
             evidence: vec![],
+            evidence_sha256: None,
             edits: 0,
             edits_refused: 0,
             denials: 0,
@@ -272,6 +271,7 @@ impl Explanation {
             let result = record.reason.as_deref().unwrap_or_default();
             self.evidence = vec![format!("red_first {result}")];
             self.evidence.extend(record.names.iter().cloned());
+            self.evidence_sha256 = digest("evidence");
         }
         if self.task_id.is_none() || record.task != self.task_id || record.seq > until {
             return;
@@ -299,6 +299,32 @@ impl Explanation {
         }
     }
 
+    /// Compares the log with the manifests and logs in the directory of the run and in its proof.
+    fn compare_all(&self, artifacts: &ArtifactDir, run: &RunId) -> ManifestCheck {
+        let unreadable =
+            ManifestCheck::Differs(vec!["all fields, because it cannot be read".to_owned()]);
+        let Ok(places) = artifacts.places(run) else { return unreadable };
+        let mut found = ManifestCheck::Gone;
+        for place in places {
+            let recorded = match place.manifest() {
+                Ok(Some(recorded)) => recorded,
+                Ok(None) => continue,
+                Err(_) => return unreadable,
+            };
+            found = self.compare(&recorded);
+            if found == ManifestCheck::Agrees {
+                let logs = place.changed_logs(&recorded.manifest);
+                if !logs.is_empty() {
+                    found = ManifestCheck::Differs(logs);
+                }
+            }
+            if found != ManifestCheck::Agrees {
+                return found;
+            }
+        }
+        found
+    }
+
     /// Compares the fields of the log with those of the manifest.
     pub(super) fn compare(&self, recorded: &RecordedManifest) -> ManifestCheck {
         let manifest = &recorded.manifest;
@@ -313,6 +339,11 @@ impl Explanation {
             (
                 "commands_executed",
                 self.steps_sha256.as_ref().is_none_or(|steps| *steps == recorded.steps_sha256),
+            ),
+            (
+                "evidence",
+                recorded.evidence_sha256.is_none()
+                    || recorded.evidence_sha256 == self.evidence_sha256,
             ),
         ];
         let differ = fields.into_iter().filter(|(_, agrees)| !agrees);
@@ -362,15 +393,26 @@ impl StepClaim {
 
 impl Evidence {
     pub(crate) fn of(start: &Path, run_id: &str) -> Result<Self, Failure> {
-        let run = audit_explain(start, run_id)?;
         let log = verify_but(start, Some(run_id), None)?;
         if let Some(bad) = log.bad {
+            // A run that is unknown is refused as such also where the log was changed.
+            audit_explain(start, run_id)?;
             let message = format!(
                 "the log was changed, so it proves nothing: record {}: {}",
                 bad.seq, bad.why
             );
             return Err(disputed(message).hint("`act audit verify` shows what is wrong"));
         }
+        Self::unverified(start, run_id)
+    }
+
+    /// Reads the evidence from a log whose chain is not checked.
+    ///
+    /// # Errors
+    ///
+    /// The errors of [`Evidence::of`], but for a log that was changed.
+    pub(crate) fn unverified(start: &Path, run_id: &str) -> Result<Self, Failure> {
+        let run = audit_explain(start, run_id)?;
         if let Some(why) = &run.disputed {
             let message = format!("act did not write what the log holds about {run_id}: {why}");
             return Err(disputed(message).hint(

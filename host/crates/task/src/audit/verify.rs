@@ -12,8 +12,10 @@ use act_audit::{
     CheckpointStore, History, LogVerification, LogVerifier, ManifestFacts, verify_all,
 };
 use act_core::Failure;
+use act_core::RunId;
 use act_core::event::Events;
 use act_core::verification::Status;
+use act_records::artifacts::ArtifactDir;
 
 /// Checks the chain of records, and compares it with the store, with the manifests of all runs, and with `asked`, a
 /// hash that it must contain.
@@ -36,27 +38,59 @@ pub(super) fn verify_but(
     let kept = store.head()?;
     // Read after the heads, so that a run that ends meanwhile does not look like one whose record is missing.
     let mut runs = BTreeMap::new();
-    let all = book.artifacts.run_ids().unwrap_or_default().into_iter();
-    for run in all.filter(|run| but != Some(run.as_str())) {
-        let said = match book.artifacts.read_manifest(&run) {
-            Ok(Some(recorded)) => {
-                let head = recorded.manifest.audit_head;
-                if head.is_none() && recorded.manifest.status == Status::InfraError {
-                    // The end of this run could not be recorded, so the run proves nothing.
-                    continue;
-                }
-                let stored = store.run(run.as_str())?.and_then(|run| run.end_hash);
-                ManifestFacts { head, sha256: recorded.sha256, stored }
-            }
-            Ok(None) => continue,
-            Err(_) => ManifestFacts { head: None, sha256: String::new(), stored: None },
-        };
-        runs.insert(run.to_string(), said);
+    let mut all = book.artifacts.run_ids().unwrap_or_default();
+    all.extend(book.artifacts.proof_ids().unwrap_or_default());
+    all.sort();
+    all.dedup();
+    for run in all.into_iter().filter(|run| but != Some(run.as_str())) {
+        let stored = store.run(run.as_str())?.and_then(|run| run.end_hash);
+        // Whoever asks about one run has its logs compared there, and the others may be long.
+        if let Some(facts) = facts(&book.artifacts, &run, stored, but.is_none()) {
+            runs.insert(run.to_string(), facts);
+        }
     }
     let restarts = store.restarts()?;
     let verifier = LogVerifier::new(kept, runs, asked.map(str::to_owned)).restarted(restarts);
     let (state, path) = prepare::state(&book.artifacts)?;
     Ok(verify_all(&state, &path, verifier)?)
+}
+
+/// Returns what the manifests of a run say, or `None` where there is none, or where the end of the run could not be recorded,
+/// so that it proves nothing. Two manifests that differ agree with no record.
+fn facts(
+    artifacts: &ArtifactDir,
+    run: &RunId,
+    stored: Option<String>,
+    with_logs: bool,
+) -> Option<ManifestFacts> {
+    let unreadable =
+        ManifestFacts { head: None, sha256: String::new(), stored: None, logs_changed: vec![] };
+    let Ok(places) = artifacts.places(run) else { return Some(unreadable) };
+    let mut all: Option<ManifestFacts> = None;
+    for place in places {
+        let recorded = match place.manifest() {
+            Ok(Some(recorded)) => recorded,
+            Ok(None) => continue,
+            Err(_) => return Some(unreadable),
+        };
+        let head = recorded.manifest.audit_head.clone();
+        if head.is_none() && recorded.manifest.status == Status::InfraError {
+            continue;
+        }
+        let logs = if with_logs { place.changed_logs(&recorded.manifest) } else { vec![] };
+        match &mut all {
+            None => {
+                let (sha256, stored) = (recorded.sha256, stored.clone());
+                all = Some(ManifestFacts { head, sha256, stored, logs_changed: logs });
+            }
+            // One of the two was changed. No record has both digests.
+            Some(first) if first.head != head || first.sha256 != recorded.sha256 => {
+                first.sha256 = format!("{} and {}", first.sha256, recorded.sha256);
+            }
+            Some(first) => first.logs_changed.extend(logs),
+        }
+    }
+    all
 }
 
 /// Checks the log, and accepts the gap before record `seq`, where the log was restarted. The acceptance is recorded
