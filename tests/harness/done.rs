@@ -61,6 +61,12 @@ impl Done {
         self
     }
 
+    #[track_caller]
+    pub(crate) fn stdout_lacks(self, text: &str) -> Self {
+        assert!(!self.stdout_text().contains(text), "{text:?} in stdout\n{self}");
+        self
+    }
+
     /// Asserts that stderr contains `text`, ignoring case: a message may begin a line or follow a prefix.
     #[track_caller]
     pub(crate) fn stderr_has(self, text: &str) -> Self {

@@ -27,6 +27,22 @@ pub(crate) fn image() -> &'static str {
     crate::image::BUSYBOX
 }
 
+/// Returns the image of one language, or `None`, after a report that the test is skipped, when it cannot be had.
+pub(crate) fn image_of(language: &str) -> Option<String> {
+    let root = act_core::testing::checkout();
+    let made = std::process::Command::new(root.join("scripts/test-images"))
+        .arg(language)
+        .output()
+        .unwrap();
+    let listed = String::from_utf8(made.stdout).unwrap();
+    let line = listed.lines().find_map(|line| line.split_once('='));
+    if line.is_none() {
+        let why = String::from_utf8_lossy(&made.stderr);
+        act_core::testing::skip(format_args!("no image for {language}: {}", why.trim()));
+    }
+    line.map(|(_, image)| image.to_owned())
+}
+
 /// One more name for that image, which can be moved to another image. Dropping it removes the name.
 pub(crate) struct Tag {
     repo: &'static str,

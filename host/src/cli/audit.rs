@@ -522,6 +522,9 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
         |task| format!("{task}, attempt {}", found.attempt),
     );
     let commit = found.repo.as_ref().and_then(|repo| repo.head.as_deref());
+    let compares = found.compares.as_ref().map(|purpose| {
+        format!("{purpose}: on another tree than the working tree, so it is no verdict about that")
+    });
     let records = match found.finished_seq {
         Some(end) => format!("{} to {end}", found.started_seq),
         None => format!("{}, without an end", found.started_seq),
@@ -545,6 +548,8 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
                 .filter(|after| Some(*after) != found.tree_digest.as_deref()),
         ),
         ("commit", commit),
+        ("warm base", found.base.as_deref()),
+        ("compares", compares.as_deref()),
         ("requested", found.container_request_sha256.as_deref()),
         ("inspected", found.container_inspect_sha256.as_deref()),
         ("in the task", Some(edits.as_str()).filter(|_| found.task_id.is_some())),

@@ -164,6 +164,9 @@ fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
     if let Some(finished) = &run.finished_at {
         record = record.note("finished_at", finished);
     }
+    if let Some(base) = &run.base {
+        record = record.note("warm_base", base);
+    }
     let warnings = evidence.warnings().unwrap_or_default();
     if !warnings.is_empty() {
         record = record.note("warnings", warnings.join("; "));

@@ -37,6 +37,11 @@ pub struct Explanation {
     pub manifest_sha256: Option<String>,
     /// Codes of warnings, each with the numbers of its steps, or alone when the warning is about the whole run.
     pub warnings: Option<Vec<String>>,
+    /// Key of the warm base that the run began with; null for a cold run.
+    pub base: Option<String>,
+    /// `red_first` or `old_tests` for a run that compared tests. It judged another tree than the working tree, so it proves
+    /// nothing about that; null otherwise.
+    pub compares: Option<String>,
     /// Digest of the tree before the steps; the next field is the digest after them.
     pub tree_digest: Option<String>,
     pub tree_digest_after: Option<String>,
@@ -171,6 +176,8 @@ impl Explanation {
             warnings: ended
                 .filter(|ended| ended.counts.contains_key("warnings"))
                 .map(|ended| ended.names.clone()),
+            base: digest("base"),
+            compares: started.reason.clone(),
             tree_digest: digest("tree"),
             tree_digest_after: digest("tree_after"),
             steps_sha256: digest("steps"),
@@ -221,6 +228,8 @@ impl Explanation {
             _ if edge < end => format!(
                 "the record of its end, {end}, comes after record {edge}, the last one that the store knows"
             ),
+            // The store lists runs of the working tree alone.
+            None if self.compares.is_some() => return Ok(None),
             None => "the store has no such run".to_owned(),
             Some(known) if known.status.as_deref() != Some(self.status().as_str()) => format!(
                 "it ended as {} in the log and as {} in the store",
@@ -421,6 +430,13 @@ impl Evidence {
         }
         if let ManifestCheck::Differs(fields) = &run.manifest {
             return Err(differs(run_id, fields));
+        }
+        if let Some(purpose) = &run.compares {
+            let message = format!(
+                "{run_id} compared tests ({purpose}) on another tree than the working tree, so it is no verdict about that"
+            );
+            return Err(Failure::refused("no_verdict", message)
+                .hint("use the run that ended the task; `act history` lists it"));
         }
         let Some(passed) = run.verdict() else {
             let outcome = run.outcome.as_deref().unwrap_or("no end");
