@@ -404,6 +404,105 @@ async fn tasks_share_a_base_and_one_is_made_anew_after_a_killed_process() {
     assert_eq!(prepared.count(), 2, "the first, and one of the two");
 }
 
+// ARTIFACT-22: what another process or the engine lost is found by the next task, without `act cache clear`.
+#[tokio::test(flavor = "multi_thread")]
+async fn lost_images_and_bases_without_their_image_are_removed_by_the_next_task() {
+    let world = World::new()
+        .await
+        .file("code", "one\n")
+        .prepare("build", "echo x > /tmp/outside")
+        .step("test", "cat /tmp/outside")
+        .committed();
+    let first = world.task(Warm::Final).await;
+    assert!(is_warm(&world.attempt(&first, 1).await));
+    drop(first);
+    let artifacts = world.artifacts();
+    let base = artifacts.bases().unwrap().remove(0);
+    let image = base.container_image.clone().unwrap();
+    // Its record is gone, as after a kill between the image and the record.
+    std::fs::remove_dir_all(world.bases().join(&base.key)).unwrap();
+    // The image of a base that a process is about to publish stays.
+    let begun = "c".repeat(64);
+    let _making = artifacts.begin_base(&begun, || true).unwrap().unwrap();
+    let store: PathBuf = artifacts.path().components().collect();
+    let store = act_workspace::digest(store.as_os_str().as_encoded_bytes());
+    let labelled = |key: &str| vec![format!("LABEL act.base.of={store} act.base.key={key}")];
+    let name = format!("act-base:test-{}", world.outside().file_name().unwrap().display());
+    let name = name.to_lowercase().replace("test-.", "test-");
+    crate::image::import_changed(&world.docker, &name, crate::image::busybox(), labelled(&begun))
+        .await;
+
+    let second = world.task(Warm::Final).await;
+    let made = second.warm.clone().unwrap().begin(&second, &world.cancel);
+    assert!(is_warm(&world.attempt(&second, 1).await));
+    let began = std::time::Instant::now();
+    while world.docker.inspect_image(&image).await.is_ok() {
+        assert!(began.elapsed() < Duration::from_secs(60), "{image} stays");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    made.stop().await;
+    assert!(world.docker.inspect_image(&name).await.is_ok(), "another process needs it");
+    drop(second);
+
+    // The engine has the image of the second base no more; a task on another commit finds that.
+    let old = artifacts.bases().unwrap().remove(0);
+    world.engine.remove_base_images(std::slice::from_ref(&old)).await;
+    world.write("code", "two\n");
+    world.git(&["commit", "-q", "-a", "-m", "y"]);
+    let third = world.task(Warm::Final).await;
+    let made = third.warm.clone().unwrap().begin(&third, &world.cancel);
+    assert!(is_warm(&world.attempt(&third, 1).await));
+    let began = std::time::Instant::now();
+    while artifacts.bases().unwrap().iter().any(|base| base.key == old.key) {
+        assert!(began.elapsed() < Duration::from_secs(60), "{} stays", old.key);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    made.stop().await;
+    drop(third);
+    world.engine.remove_base_images(&artifacts.clear_bases().unwrap().0).await;
+    drop(_making);
+    world.engine.remove_lost_bases(&artifacts).await.unwrap();
+    assert!(world.docker.inspect_image(&name).await.is_err(), "nobody publishes it any more");
+}
+
+// EDITOR-81, VERIFIER-52: a run on another tree begins warm only after a cold run agreed with a warm one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_on_another_tree_is_warm_once_the_base_has_proved_itself() {
+    let world = World::new()
+        .await
+        .file("a.src", "one\n")
+        .file(".gitignore", "target\n")
+        .prepare("build", MAKE)
+        .step("make", MAKE)
+        .step("test", "cat target/a.src.o; grep -q right target/a.src.o")
+        .committed();
+    let task = world.task(Warm::Attempts).await;
+    let place = world.outside().join("variant");
+    std::fs::create_dir(&place).unwrap();
+    for (path, text) in [("a.src", "start\n"), (".gitignore", "target\n")] {
+        std::fs::write(place.join(path), text).unwrap();
+    }
+    let variant = DockerVerifier {
+        variant: Some(act_verifier::Variant { of: task.repo.clone(), purpose: "red_first" }),
+        repo: act_workspace::OpenRoot::open(&place).unwrap(),
+        events: act_core::event::Events::silent(),
+        ..task.clone()
+    };
+    let red = world.attempt(&variant, 0).await;
+    assert_eq!((red.status, is_warm(&red)), (Status::Fail, false), "{red:?}");
+    world.write("a.src", "right\n");
+    assert_eq!(world.attempt(&task, 1).await.status, Status::Pass);
+    for _ in 0..2 {
+        let red = world.attempt(&variant, 0).await;
+        assert_eq!((red.status, is_warm(&red)), (Status::Fail, true), "{red:?}");
+        assert_eq!(red.tail_log.as_deref(), Some("built a.src\nstart\n"));
+    }
+    // An attempt that has to be cold proves nothing about the base.
+    std::fs::remove_file(world.repo().join(".gitignore")).unwrap();
+    world.attempt(&task, 2).await;
+    assert!(!is_warm(&world.attempt(&variant, 0).await));
+}
+
 // VERIFIER-29
 #[tokio::test(flavor = "multi_thread")]
 async fn downloads_of_red_runs_are_dropped_and_those_of_green_runs_stay() {

@@ -46,4 +46,5 @@ mod terminal;
 mod tested_tree;
 mod untouched;
 mod verify;
+mod warm;
 mod wires;

@@ -24,12 +24,15 @@ pub(super) struct TaskEnd<W> {
     dry_run: bool,
     /// The task has changed the working tree.
     edited: bool,
+    /// The last run that began with a warm base.
+    warm: Option<String>,
 }
 
 impl<W> TaskEnd<W> {
     pub(super) fn new(out: W, colour: bool, secrets: Secrets) -> Self {
         let columns = || usize::MAX;
-        Self { out, colour, secrets, columns, root: None, dry_run: false, edited: false }
+        let (root, warm) = (None, None);
+        Self { out, colour, secrets, columns, root, dry_run: false, edited: false, warm }
     }
 
     pub(super) fn of_dry_run(mut self) -> Self {
@@ -53,9 +56,13 @@ impl<W: Write + Send> Sink for TaskEnd<W> {
         match &event.kind {
             EventKind::TaskStarted { repo, .. } => self.root = Some(repo.into()),
             EventKind::Edit { .. } => self.edited = !self.dry_run,
+            EventKind::VerifyFinished { run_id, warm: true, .. } => {
+                self.warm = Some(run_id.clone())
+            }
             _ => {}
         }
-        let lines = lines(&event.kind, self.edited, &|path| self.named(path));
+        let (edited, warm) = (self.edited, self.warm.as_deref());
+        let lines = lines(&event.kind, (edited, warm), &|path| self.named(path));
         if !lines.is_empty() {
             let columns = (self.columns)();
             let rendered = lines.iter().map(|line| line::rendered(line, columns, self.colour));
@@ -68,8 +75,12 @@ impl<W: Write + Send> Sink for TaskEnd<W> {
 }
 
 /// Returns the model's summary, one line with the state, and the files to look at. `edited` is whether the task has changed
-/// the working tree; `named` turns a path in the repository into the one that is printed.
-fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<Line> {
+/// the working tree, `warm` its last warm run; `named` turns a path in the repository into the one that is printed.
+fn lines(
+    kind: &EventKind,
+    (edited, warm): (bool, Option<&str>),
+    named: &dyn Fn(&str) -> String,
+) -> Vec<Line> {
     let EventKind::TaskFinished {
         state,
         exit_code,
@@ -100,6 +111,9 @@ fn lines(kind: &EventKind, edited: bool, named: &dyn Fn(&str) -> String) -> Vec<
     // `cancelled` as a reason repeats the state.
     let reason = reason.as_ref().filter(|reason| !reason.eq_ignore_ascii_case(state.as_str()));
     let why = match (reason, run_id) {
+        (_, Some(run_id)) if good && warm == Some(run_id) => {
+            format!(": verified by the warm run {run_id}")
+        }
         (_, Some(run_id)) if good => format!(": verified by {run_id}"),
         (_, None) if good => ": nothing was verified".to_owned(),
         (Some(reason), Some(run_id)) => format!(": {reason}, last run {run_id}"),
@@ -136,9 +150,10 @@ mod tests {
     use super::*;
     use act_core::event::ModelUsage;
     use act_core::testing::task_finished as finished;
+    use act_core::verification::Status;
 
     fn text(kind: &EventKind) -> String {
-        lines(kind, false, &str::to_owned).iter().map(|line| line.render(false)).collect()
+        lines(kind, (false, None), &str::to_owned).iter().map(|line| line.render(false)).collect()
     }
 
     /// Returns the text of the lines on a stream of the given width.
@@ -211,6 +226,31 @@ mod tests {
              Changed, and verification depends on it: test.sh\n\
              Tokens: editor 12 in (4 cached), 3 out\n"
         );
+    }
+
+    // VERIFIER-52
+    #[test]
+    fn a_success_that_a_warm_run_proves_says_so() {
+        let ran = |run: &str, warm| EventKind::VerifyFinished {
+            run_id: run.to_owned(),
+            status: Status::Pass,
+            error_type: None,
+            reason: None,
+            audit_head: None,
+            duration_ms: 1,
+            warm,
+        };
+        let end = || {
+            let mut kind = finished(TaskState::Success, Exit::Ok);
+            if let EventKind::TaskFinished { run_id, .. } = &mut kind {
+                *run_id = Some("run_b".into());
+            }
+            kind
+        };
+        let warm = shown([ran("run_b", true), end()], || usize::MAX);
+        assert_eq!(warm, "SUCCESS: verified by the warm run run_b\n");
+        let cold = shown([ran("run_a", true), ran("run_b", false), end()], || usize::MAX);
+        assert_eq!(cold, "SUCCESS: verified by run_b\n");
     }
 
     #[test]

@@ -166,7 +166,17 @@ fn is_test_configuration(name: &str) -> bool {
 fn is_build_script(path: &str, name: &str) -> bool {
     const STARTS: [&str; 4] =
         ["vite.config.", "babel.config.", "webpack.config.", "rollup.config."];
-    const NAMES: [&str; 45] = [
+    // Files that list exact versions of dependencies, beside those that end with `.lock`.
+    const LOCKS: [&str; 7] = [
+        "bun.lockb",
+        "go.work.sum",
+        "gradle.lockfile",
+        "npm-shrinkwrap.json",
+        "package.resolved",
+        "packages.lock.json",
+        ".terraform.lock.hcl",
+    ];
+    const NAMES: [&str; 46] = [
         ".npmrc",
         "bunfig.toml",
         "deno.json",
@@ -174,12 +184,8 @@ fn is_build_script(path: &str, name: &str) -> bool {
         "pnpm-workspace.yaml",
         "gradle.properties",
         "constraints.txt",
-        "cargo.lock",
         "package-lock.json",
         "pnpm-lock.yaml",
-        "yarn.lock",
-        "poetry.lock",
-        "uv.lock",
         "go.sum",
         "go.work",
         "build.cmd",
@@ -212,6 +218,11 @@ fn is_build_script(path: &str, name: &str) -> bool {
         "nx.json",
         "tasks.py",
         "rust-toolchain.toml",
+        "gemfile",
+        "pipfile",
+        "composer.json",
+        "mix.exs",
+        "environment.yml",
     ];
     match name {
         // Files of this name elsewhere have nothing to do with Cargo.
@@ -219,9 +230,10 @@ fn is_build_script(path: &str, name: &str) -> bool {
         _ => {
             let ending = std::path::Path::new(name).extension();
             NAMES.contains(&name)
+                || LOCKS.contains(&name)
                 || STARTS.iter().any(|start| name.starts_with(start))
                 || path.split('/').any(|part| part == ".mvn")
-                || ending.is_some_and(|end| end == "mk" || end == "pth")
+                || ending.is_some_and(|end| ["mk", "pth", "lock"].iter().any(|one| end == *one))
                 || (name.starts_with("tsconfig") && name.ends_with(".json"))
                 || (name.starts_with("requirements") && name.ends_with(".txt"))
         }
@@ -319,6 +331,11 @@ mod tests {
             ("crates/a/Cargo.toml", "build_script"),
             ("web/package.json", "build_script"),
             (".cargo/config.toml", "build_script"),
+            ("Cargo.lock", "build_script"),
+            ("web/package-lock.json", "build_script"),
+            ("Gemfile.lock", "build_script"),
+            ("bun.lockb", "build_script"),
+            ("go.sum", "build_script"),
             (".gitignore", "ignore_rules"),
             ("tests/.gitignore", "ignore_rules"),
             ("scripts/check.sh", "named_by_a_step"),

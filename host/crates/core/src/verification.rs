@@ -23,7 +23,7 @@ use crate::RunId;
 
 /// Runs the whole pipeline once.
 pub trait Verifier: Send + Sync {
-    /// Verifies the tree as attempt number `attempt` of its task.
+    /// Verifies the tree as attempt number `attempt` of its task; 0 is a run that is no attempt, and therefore ends no task.
     ///
     /// The call itself never fails: a failure of the machine is a [`Verdict::Infra`]. Returns `None` when the run was
     /// cancelled; nothing is left running then.

@@ -55,8 +55,8 @@ pub async fn clear_caches() -> Result<Cleared, Failure> {
     let there = match Engine::connect().await {
         Ok(engine) => {
             engine.remove_base_images(&bases).await;
-            // Trouble with images that a killed process left is no trouble of the caches.
-            let _ = engine.remove_lost_base_images(&artifacts).await;
+            // Trouble with what a killed process left is no trouble of the caches.
+            let _ = engine.remove_lost_bases(&artifacts).await;
             engine.clear_cache_volumes().await.map_err(|error| error.to_string())
         }
         Err(absent) => Err(absent.to_string()),

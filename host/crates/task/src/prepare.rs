@@ -27,7 +27,7 @@ use act_component::{
     ComponentHost, Grant, Kind, LoadError, Loaded, LoadedComponent, ScoutComponent, Services,
     ToolComponent, builtin,
 };
-use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess, UserSettings};
+use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess, UserSettings, Warm};
 use act_core::check::Checker;
 use act_core::event::Events;
 use act_core::evidence::{Evidence, VariantVerifier};
@@ -39,12 +39,12 @@ use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
 use act_reports::failures::{Log, LogReader};
 use act_verifier::{
-    DockerChecker, DockerVerifier, Downloads, Engine, EngineUnavailable, GateChange, ResolvedImage,
-    VerificationConfig, WarmRuns, relative_to_repo,
+    ChangedFile, DockerChecker, DockerVerifier, Downloads, Engine, EngineUnavailable, GateChange,
+    ResolvedImage, VerificationConfig, WarmRuns, relative_to_repo,
 };
 use act_workspace::{
     GlobError, NotesDir, OpenRoot, Originals, Overlay, PathGlobs, Profile, RepoView, RepoWriter,
-    Slice, WriteRules, files, is_binary, read, tree_digest,
+    Slice, WriteRules, files, hides_only_notes, is_binary, read, tree_digest,
 };
 
 /// Everything that a task needs, checked: the task can begin.
@@ -712,8 +712,15 @@ fn gate_change(config: &Config, writer: &Arc<RepoWriter>) -> Box<GateChange> {
     let commands: Vec<String> =
         config.pipeline.all_steps().map(|step| step.command.clone()).collect();
     Box::new(move |files| {
+        // The line that a task adds to hide its notes is no change of the build.
+        let by_host = |file: &&ChangedFile| {
+            let text = |text: &Option<String>| text.clone().unwrap_or_default();
+            file.path == ".gitignore"
+                && hides_only_notes(&text(&file.text_before), &text(&file.text_now))
+        };
         let changes: Vec<_> = files
             .iter()
+            .filter(|file| !by_host(file))
             .map(|file| FileChange {
                 path: &file.path,
                 sha256_before: file.sha256_before.as_deref(),
@@ -821,7 +828,12 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
 
     let include =
         PathGlobs::new(&config.pipeline.include).map_err(failed("verification.include"))?;
-    let warm = WarmRuns::of(config.pipeline.warm(), gate_change(config, &writer));
+    let warm = match ready.mode {
+        // What `act apply` writes was proposed by another task, so only a cold run accepts it.
+        Mode::Apply { .. } => config.pipeline.warm().min(Warm::Attempts),
+        Mode::Run { .. } | Mode::DryRun => config.pipeline.warm(),
+    };
+    let warm = WarmRuns::of(warm, gate_change(config, &writer));
     let verifier = pipeline.map(|(engine, image)| DockerVerifier {
         downloads: Downloads::Shared,
         warm: warm.clone(),

@@ -92,8 +92,6 @@ impl TaskTrees {
             // Its steps are no attempt, so neither the progress nor the list of runs shows them.
             events: Events::silent(),
             tests_weakened: Arc::default(),
-            // A base belongs to the working tree.
-            warm: None,
             ..self.verifier.clone()
         };
         let verification = verifier.run(0, cancel).await;

@@ -113,10 +113,11 @@ impl Verifier for DockerVerifier {
                 },
             };
             let verification = self.run_once(attempt, None, green.clone(), cancel).await?;
-            if let (Some(warm), Some(green)) = (&self.warm, &green)
-                && verification.failed()
-            {
-                warm.disproved(self, green, &verification).await;
+            if let (Some(warm), Some(green)) = (&self.warm, &green) {
+                warm.followed_by(&verification);
+                if verification.failed() {
+                    warm.disproved(self, green, &verification).await;
+                }
             }
             Some(verification)
         })
@@ -790,6 +791,7 @@ impl<'a> Run<'a> {
             .digest("pipeline", Some(&config.sha256))
             .digest("image", bare(&image.digest))
             .digest("image_id", bare(&image.id))
+            .digest("base", self.manifest.base.as_deref())
     }
 
     /// Appends a record, waits until it is on the disk and returns its hash.

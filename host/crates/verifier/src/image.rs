@@ -14,7 +14,7 @@ use bollard::query_parameters::{
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
@@ -68,11 +68,15 @@ pub enum NameNow {
 const BASE_IMAGES: &str = "act-base";
 /// The label of such an image. Its value names the ARTIFACT_DIR.
 const OF_BASE: &str = "act.base.of";
+/// The label with the key of its base.
+const KEY_OF_BASE: &str = "act.base.key";
 /// Time limit for a commit, which writes everything that `prepare` installed.
 const COMMIT_LIMIT: Duration = Duration::from_secs(600);
 
+/// Returns the name of an ARTIFACT_DIR, which is the same one with and without a slash at the end of its path.
 fn store_of(artifacts: &ArtifactDir) -> String {
-    act_workspace::digest(artifacts.path().as_os_str().as_encoded_bytes())
+    let path: PathBuf = artifacts.path().components().collect();
+    act_workspace::digest(path.as_os_str().as_encoded_bytes())
 }
 
 /// Returns whether a container was changed by its steps, by the list of changed paths with their kinds (0 is a change, 1
@@ -180,7 +184,7 @@ impl Engine {
         container: &str,
         mounts: &[String],
         image: &ResolvedImage,
-        artifacts: &ArtifactDir,
+        (artifacts, key): (&ArtifactDir, &str),
     ) -> Result<Option<(String, u64)>, InfraError> {
         let changes = self.docker.container_changes(container);
         let changes = self.call(Phase::Inspect, WORK, changes).await?.unwrap_or_default();
@@ -197,7 +201,10 @@ impl Engine {
             pause: false,
             ..CommitContainerOptions::default()
         };
-        let labels = HashMap::from([(OF_BASE.to_owned(), store_of(artifacts))]);
+        let labels = HashMap::from([
+            (OF_BASE.to_owned(), store_of(artifacts)),
+            (KEY_OF_BASE.to_owned(), key.to_owned()),
+        ]);
         let config = ContainerConfig { labels: Some(labels), ..ContainerConfig::default() };
         let commit = self.docker.commit_container(options, config);
         let id = self.call(Phase::Prepare, COMMIT_LIMIT, commit).await?.id;
@@ -217,21 +224,38 @@ impl Engine {
         }
     }
 
-    /// Removes the images of this ARTIFACT_DIR that belong to no base, which a killed process left.
+    /// Removes the images of this ARTIFACT_DIR that belong to no base, which a killed process left or whose base was removed
+    /// without this engine, and the bases whose images this engine has no more. No run can use either.
     ///
     /// # Errors
-    /// The bases or the images cannot be listed.
-    pub async fn remove_lost_base_images(&self, artifacts: &ArtifactDir) -> Result<(), InfraError> {
-        let bases = artifacts
-            .bases()
-            .map_err(|error| InfraError::from_io("list the warm bases", &error))?;
+    /// The bases or the images cannot be listed or removed.
+    pub async fn remove_lost_bases(&self, artifacts: &ArtifactDir) -> Result<(), InfraError> {
+        let failed = |error| InfraError::from_io("look for lost warm bases", &error);
         let label = format!("{OF_BASE}={}", store_of(artifacts));
         let filters = HashMap::from([("label".to_owned(), vec![label])]);
         let options = ListImagesOptions { filters: Some(filters), ..ListImagesOptions::default() };
         let list = self.docker.list_images(Some(options));
-        for image in self.call(Phase::Inspect, QUICK, list).await? {
-            if !bases.iter().any(|base| base.container_image.as_deref() == Some(&image.id)) {
+        let images = self.call(Phase::Inspect, QUICK, list).await?;
+        // In this order: a base that is published meanwhile is among the bases.
+        let mut begun = vec![];
+        for image in &images {
+            begun.push(match image.labels.get(KEY_OF_BASE) {
+                Some(key) => artifacts.is_base_begun(key).map_err(failed)?,
+                None => false,
+            });
+        }
+        let bases = artifacts.bases().map_err(failed)?;
+        for (image, begun) in images.iter().zip(begun) {
+            let is_of = |base: &BaseSize| base.container_image.as_deref() == Some(&image.id);
+            if !begun && !bases.iter().any(is_of) {
                 self.remove_base_image(&image.id).await;
+            }
+        }
+        for base in bases.iter().filter(|base| base.engine == self.host()) {
+            if let Some(image) = &base.container_image
+                && self.inspect_image(image).await?.is_none()
+            {
+                artifacts.remove_base(&base.key).map_err(failed)?;
             }
         }
         Ok(())

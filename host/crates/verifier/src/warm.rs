@@ -25,6 +25,7 @@ use act_workspace::{Committed, CopySet, PathGlobs, digest, git_place, special_fi
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
@@ -60,6 +61,9 @@ pub struct WarmRuns {
     told: Mutex<BTreeSet<String>>,
     /// Digests of trees that failed in a warm run. Their next run is cold, in case the base is to blame.
     red: Mutex<BTreeSet<String>>,
+    /// The last green tree had a warm run that was green and a cold one that agreed. Only then runs on other trees, which no
+    /// cold run follows, begin with the base.
+    agreed: AtomicBool,
 }
 
 enum Wanted {
@@ -114,6 +118,7 @@ impl WarmRuns {
                 base: tokio::sync::Mutex::new(Wanted::Unknown),
                 told: Mutex::default(),
                 red: Mutex::default(),
+                agreed: AtomicBool::new(mode == Warm::Final),
             })
         })
     }
@@ -127,7 +132,11 @@ impl WarmRuns {
         let (warm, verifier, cancel) = (Arc::clone(self), verifier.clone(), cancel.child_token());
         let stop = cancel.clone();
         let work = tokio::spawn(async move {
-            let _ = warm.base(&verifier, &stop).await;
+            if warm.base(&verifier, &stop).await.is_some() {
+                let lost = verifier.engine.remove_lost_bases(&verifier.artifacts);
+                // Trouble with what other processes left is no trouble of the task.
+                let _ = stop.run_until_cancelled(lost).await;
+            }
         });
         BaseUnderWay { cancel, work }
     }
@@ -139,10 +148,17 @@ impl WarmRuns {
         number: u32,
         cancel: &CancellationToken,
     ) -> Option<WarmEnd> {
+        let of_another_tree = verifier.variant.is_some();
+        if of_another_tree && !self.agreed.load(Ordering::Relaxed) {
+            return Some(WarmEnd::Cold);
+        }
         let Ok(base) = self.base(verifier, cancel).await? else { return Some(WarmEnd::Cold) };
         let differences = match self.compare(verifier, &base).await {
             Ok(differences) => differences,
+            // The person hears nothing about runs on other trees.
+            Err(_) if of_another_tree => return Some(WarmEnd::Cold),
             Err(NoBase(why)) => {
+                self.agreed.store(false, Ordering::Relaxed);
                 self.tell(verifier, &format!("this attempt is cold: {why}"));
                 return Some(WarmEnd::Cold);
             }
@@ -158,13 +174,13 @@ impl WarmRuns {
                 self.tell(verifier, &format!("attempts are cold: the base cannot be used: {why}"));
                 return Some(WarmEnd::Cold);
             }
-            // A run on another tree than the working tree ends no task, so no cold one follows.
+            // Only a green attempt may end a task. A baseline, which is no attempt, and a run on another tree end none.
             (Verdict::Pass, Some(run_id))
-                if self.mode == Warm::Attempts && verifier.variant.is_none() =>
+                if self.mode == Warm::Attempts && number > 0 && !of_another_tree =>
             {
                 return Some(WarmEnd::Green(run_id.clone()));
             }
-            (Verdict::Fail(_), _) => {
+            (Verdict::Fail(_), _) if !of_another_tree => {
                 self.red.lock().unwrap_or_else(PoisonError::into_inner).insert(tree);
             }
             _ => {}
@@ -175,6 +191,11 @@ impl WarmRuns {
     /// Waits until a file that is written now is newer than everything in the base.
     pub(crate) async fn wait_for_newer_times(&self, base: &Base, cancel: &CancellationToken) {
         let _ = wait_until(base.record.ended, cancel).await;
+    }
+
+    /// Remembers whether the cold run that followed a warm green agreed with it.
+    pub(crate) fn followed_by(&self, cold: &Verification) {
+        self.agreed.store(cold.passed(), Ordering::Relaxed);
     }
 
     /// Destroys the base after a cold run failed where a warm one passed, and records that.
@@ -593,7 +614,8 @@ async fn prepare_in(
     let kept = match &usable {
         Some(Ok(())) => {
             container.kill().await.map_err(InfraError::from)?;
-            Some(engine.keep_changes(&container.name, &targets, image, &verifier.artifacts).await)
+            let place = (&*verifier.artifacts, new.key());
+            Some(engine.keep_changes(&container.name, &targets, image, place).await)
         }
         _ => None,
     };

@@ -67,7 +67,8 @@ pub use history::{CommitFiles, History, HistoryLimits, history};
 pub use listing::{Entries, Entry, MAX_ENTRIES, Selection, SelectionError, files, list};
 pub use lock::{OpenRoot, RepoLock, RootIdentity, RootMoved};
 pub use notes::{
-    NOTES_DIRS, NotesDir, NotesError, add_gitignore_line, hidden_by_unanchored_line, notes_dir,
+    NOTES_DIRS, NotesDir, NotesError, add_gitignore_line, hidden_by_unanchored_line,
+    hides_only_notes, notes_dir,
 };
 pub use originals::{NoPatch, Originals, TaskPatch, patch_of_task};
 pub use overlay::{Overlay, OverlayFull};

@@ -353,6 +353,17 @@ pub fn add_gitignore_line(root: &Path, name: &str) -> Result<bool, NotesError> {
     Ok(true)
 }
 
+/// Returns whether two versions of the root's `.gitignore` differ only in a line that [`add_gitignore_line`] adds.
+pub fn hides_only_notes(before: &str, now: &str) -> bool {
+    let Some(added) = now.strip_prefix(before) else { return false };
+    let added = if before.is_empty() || before.ends_with('\n') {
+        added
+    } else {
+        added.strip_prefix('\n').unwrap_or(added)
+    };
+    NOTES_DIRS.iter().any(|name| added == format!("/{name}/\n"))
+}
+
 /// Returns directories named `agent` below the root that the unanchored line `agent/` hides from git and from the
 /// tested tree. act 0.1.0 wrote that line; it is the user's file, so only the user changes it. Returns none where the
 /// root's `.gitignore` has no such line. Looks at no more than 20,000 directories.

@@ -164,6 +164,10 @@ impl Base {
 }
 
 impl NewBase {
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
     /// Gives the files of a directory a second name in the part `name`. Files that were hard links of each other stay so.
     ///
     /// # Errors
@@ -245,6 +249,18 @@ impl ArtifactDir {
             remove_tree(&handle, &inside.to_string_lossy())?;
         }
         Ok(Some(NewBase { key: key.to_owned(), handle }))
+    }
+
+    /// Returns whether a process is making the base of a key.
+    ///
+    /// # Errors
+    /// A directory cannot be opened.
+    pub fn is_base_begun(&self, key: &str) -> io::Result<bool> {
+        if !is_key(key) {
+            return Ok(false);
+        }
+        let begun = self.bases_dir()?.existing_subdirectory(&*format!("{NEW}{key}"))?;
+        begun.map_or(Ok(false), |begun| lock::try_lock(&begun, Kind::Shared).map(|free| !free))
     }
 
     /// Publishes a base that is whole, and opens it for use.
@@ -488,10 +504,12 @@ mod tests {
         assert!(artifacts.base(KEY).unwrap().is_none());
         assert!(artifacts.bases().unwrap().is_empty());
         assert!(artifacts.begin_base(KEY, || false).unwrap().is_none(), "another makes it");
+        assert!(artifacts.is_base_begun(KEY).unwrap() && !artifacts.is_base_begun(OTHER).unwrap());
         artifacts.prune_bases().unwrap();
         assert!(artifacts.bases_path().join(format!("{NEW}{KEY}")).exists(), "it is being made");
         // As when its process is killed.
         drop(half);
+        assert!(!artifacts.is_base_begun(KEY).unwrap());
         let again = artifacts.begin_base(KEY, || true).unwrap().unwrap();
         assert!(again.handle.names(9).unwrap().is_empty(), "nothing of the first");
         drop(again);

@@ -260,6 +260,11 @@ fn the_line_is_added_once_and_nothing_else_changes() {
         assert_eq!(add_gitignore_line(root.path(), "agent"), Ok(true));
         assert_eq!(add_gitignore_line(root.path(), "agent"), Ok(false));
         assert_eq!(fs::read_to_string(&file).unwrap(), after);
+        let before = before.unwrap_or_default();
+        assert!(hides_only_notes(before, after));
+        for other in [format!("{after}x\n"), format!("!y\n{after}"), before.to_owned()] {
+            assert!(!hides_only_notes(before, &other), "{other:?}");
+        }
     }
     for there in ["/agent\n", "x\nagent/  \r\n", "agent"] {
         fs::write(&file, there).unwrap();
