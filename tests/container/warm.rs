@@ -442,6 +442,8 @@ async fn lost_images_and_bases_without_their_image_are_removed_by_the_next_task(
     }
     made.stop().await;
     assert!(world.docker.inspect_image(&name).await.is_ok(), "another process needs it");
+    let kept = artifacts.bases().unwrap()[0].container_image.clone().unwrap();
+    assert!(world.docker.inspect_image(&kept).await.is_ok(), "the second base needs it");
     drop(second);
 
     // The engine has the image of the second base no more; a task on another commit finds that.

@@ -335,6 +335,11 @@ fn required_evidence_decides_the_end_of_a_task() {
     once.pop();
     let told = act("require", once).act(["run", "--allow-test-change", "tests/**", "write it"]);
     told.status(0).stdout_has("old tests: fail");
+    // Evidence that the machine cannot make is its trouble, and none of the model's.
+    let mut yaml: Value = serde_json::from_str(&yaml("require")).unwrap();
+    yaml["verification"]["workspace"] = json!("readonly");
+    let told = act("require", edits()).file("agent.yaml", yaml.to_string()).run("write it");
+    told.status(4).stdout_has("INFRA_ERROR: evidence_unavailable");
 }
 
 /// A change that makes a test demand less, the name under which it is told, and the files before.
