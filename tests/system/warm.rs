@@ -112,9 +112,9 @@ fn an_attempt_never_fails_for_what_a_build_tool_overlooks() {
             "test \"$(build/shop) $(cat build/installed)\" = '{wanted}' || {{ build/shop; cat build/installed; exit 1; }}"
         );
         let install = "make -s build/shop && cp poetry.lock build/installed";
-        let act = Act::new().files(&SHOP);
+        // As after `act init`, `agent.yaml` is not committed yet.
+        let act = Act::new().files(&SHOP).committed();
         let act = act.prepared(&image, install, &[("make", "make -s build/shop"), ("test", &test)]);
-        let act = act.committed();
         before(&act.repo());
         let read = call("read", json!({"path": edit["call"]["arguments"]["path"]}));
         let turns = opening("do it").into_iter().chain([read, edit, done()]);

@@ -712,15 +712,17 @@ fn gate_change(config: &Config, writer: &Arc<RepoWriter>) -> Box<GateChange> {
     let commands: Vec<String> =
         config.pipeline.all_steps().map(|step| step.command.clone()).collect();
     Box::new(move |files| {
-        // The line that a task adds to hide its notes is no change of the build.
-        let by_host = |file: &&ChangedFile| {
+        // The line that a task adds to hide its notes is no change of the build. The settings of `agent.yaml` that a build
+        // depends on are in the key of the base, and no task changes that file.
+        let harmless = |file: &&ChangedFile| {
             let text = |text: &Option<String>| text.clone().unwrap_or_default();
-            file.path == ".gitignore"
-                && hides_only_notes(&text(&file.text_before), &text(&file.text_now))
+            let [before, now] = [&file.text_before, &file.text_now].map(text);
+            file.path == "agent.yaml"
+                || (file.path == ".gitignore" && hides_only_notes(&before, &now))
         };
         let changes: Vec<_> = files
             .iter()
-            .filter(|file| !by_host(file))
+            .filter(|file| !harmless(file))
             .map(|file| FileChange {
                 path: &file.path,
                 sha256_before: file.sha256_before.as_deref(),

@@ -247,8 +247,9 @@ impl Engine {
         let bases = artifacts.bases().map_err(failed)?;
         for (image, begun) in images.iter().zip(begun) {
             // Podman writes an id with its algorithm in one place and without it in another.
-            let is_of =
-                |base: &BaseSize| base.container_image.as_deref().map(bare) == Some(bare(&image.id));
+            let is_of = |base: &BaseSize| {
+                base.container_image.as_deref().map(bare) == Some(bare(&image.id))
+            };
             if !begun && !bases.iter().any(is_of) {
                 self.remove_base_image(&image.id).await;
             }

@@ -175,10 +175,11 @@ impl WarmRuns {
                 return Some(WarmEnd::Cold);
             }
             // Only a green attempt may end a task. A baseline, which is no attempt, and a run on another tree end none.
-            (Verdict::Pass, Some(run_id))
-                if self.mode == Warm::Attempts && number > 0 && !of_another_tree =>
-            {
-                return Some(WarmEnd::Green(run_id.clone()));
+            (Verdict::Pass, Some(run_id)) if number > 0 && !of_another_tree => {
+                if self.mode == Warm::Attempts {
+                    return Some(WarmEnd::Green(run_id.clone()));
+                }
+                self.agreed.store(true, Ordering::Relaxed);
             }
             (Verdict::Fail(_), _) if !of_another_tree => {
                 self.red.lock().unwrap_or_else(PoisonError::into_inner).insert(tree);
