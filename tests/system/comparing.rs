@@ -188,7 +188,7 @@ impl Project {
         assert_eq!(told.runs().len(), 3, "the deciding run and two that compare");
 
         // A test that the code of the start passes as well.
-        let again = four.replace('4', "0").replace('2', "0").replace("our", "ull");
+        let again = four.replace(['4', '2'], "0").replace("our", "ull");
         let edits = vec![self.fix(), self.add_test(&again)];
         let (_, summary) = self.summary(repository(), edits, &[done_because("Zero once more.")]);
         assert!(summary.contains("- `not shown: "), "{summary}");
