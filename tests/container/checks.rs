@@ -174,6 +174,13 @@ async fn a_secret_is_empty_in_a_check_over_a_base_and_so_are_its_copies() {
         "the copies are there, and empty: {built:?}"
     );
     finds_nothing(&world, &checker).await;
+    // What a check writes is in a layer of its own.
+    let plant = "echo evil > target/out; echo evil > target/fake.o; touch -d 2037-01-01 target/out; rm target/copy; \
+                 echo evil > /artifacts/home/sitecustomize.py; echo evil > /artifacts/home/x.pth; echo evil > /tmp/evil; \
+                 mkdir -p /artifacts/cache/cargo/bin; echo evil > /artifacts/cache/cargo/bin/tool; echo evil > conftest.py";
+    assert_eq!(world.check(&checker, plant).await.end, CheckEnd::Exited(0));
+    let look = "grep -rls evil . /artifacts /tmp; cat target/out; ls target/copy";
+    assert_eq!(world.printed_by(&checker, look).await, "built\ntarget/copy\n");
     // A file that is gone from the tree is gone from the container, also one that the base has.
     std::fs::remove_file(world.repo().join("tests/test.sh")).unwrap();
     std::fs::remove_file(world.repo().join("deploy/server.pem")).unwrap();

@@ -12,8 +12,8 @@ use super::{CommonOptions, block_on};
 use crate::output::{Line, Output, Tone};
 use act_component::{CacheState, cache_dir, cache_state};
 use act_config::{
-    Config, ConfigCeiling, DeadlineSettings, ModelAccess, ModelAccessError, Root, Selected,
-    SettingsError, UserSettings,
+    CheckMode, Config, ConfigCeiling, DeadlineSettings, EvidenceRule, ModelAccess,
+    ModelAccessError, Root, Selected, SettingsError, UserSettings,
 };
 use act_core::Failure;
 use act_core::event::Events;
@@ -444,11 +444,12 @@ fn limits(config: &Config, in_force: Option<&task::InForce>, machine: Machine) -
     let tokens = tokens.map_or("any number of".to_owned(), |tokens| tokens.to_string());
     let message = format!(
         "a step may use {} CPUs ({cpus}), {} MiB of memory ({of_memory}) and {} processes ({pids}), and may run for {} s \
-         ({of_step}); a task may spend {tokens} tokens ({of_tokens}); the engine has {} CPUs and {memory} MiB of memory",
+         ({of_step}); a task may spend {tokens} tokens ({of_tokens}) and {}; the engine has {} CPUs and {memory} MiB of memory",
         now.cpus,
         now.memory_mb,
         now.pids,
         step.as_secs_f64(),
+        freedom(config, held, policy),
         machine.cpus
     );
     if memory > 0 && now.memory_mb > memory {
@@ -459,6 +460,27 @@ fn limits(config: &Config, in_force: Option<&task::InForce>, machine: Machine) -
         return Check::note("limits", message, fix);
     }
     Check::ok("limits", message)
+}
+
+/// Says which single commands the model may run, and what the tests of a task must prove.
+fn freedom(written: &Config, now: &Config, policy: &ConfigCeiling) -> String {
+    let usual = match written.checks.templates.is_empty() {
+        true => CheckMode::Any,
+        false => CheckMode::Declared,
+    };
+    let of_checks = source(now.checks.mode, written.checks.mode, usual, policy.checks);
+    let checks = match now.checks.mode {
+        CheckMode::Off => "runs no single command of the model",
+        CheckMode::Declared => "runs the single commands that agent.yaml lists",
+        CheckMode::Any => "runs any single command of the model, in a closed container",
+    };
+    let usual = EvidenceRule::default();
+    let of_evidence = source(now.evidence, written.evidence, usual, policy.evidence);
+    let evidence = match now.evidence {
+        EvidenceRule::Report => "reports",
+        EvidenceRule::Require => "requires",
+    };
+    format!("{checks} ({of_checks}); it {evidence} evidence ({of_evidence})")
 }
 
 const AGENT_YAML: &str = "agent.yaml";
@@ -867,11 +889,13 @@ mod tests {
         let user = ConfigCeiling {
             memory_mb: Some(512),
             max_tokens: Some(70),
+            evidence: Some(EvidenceRule::Require),
             ..ConfigCeiling::default()
         };
         let policy = ConfigCeiling {
             memory_mb: Some(600),
             step_timeout: Some(Duration::from_millis(1500)),
+            checks: Some(CheckMode::Off),
             ..ConfigCeiling::default()
         };
         let mut config = written.clone();
@@ -883,7 +907,8 @@ mod tests {
         assert!(
             check.message.starts_with(
                 "a step may use 3 CPUs (agent.yaml), 512 MiB of memory (config.toml) and 2048 processes (default), and \
-                 may run for 1.5 s (policy.toml); a task may spend 70 tokens (config.toml); "
+                 may run for 1.5 s (policy.toml); a task may spend 70 tokens (config.toml) and runs no single command of the \
+                 model (policy.toml); it requires evidence (config.toml); "
             ),
             "{check:?}"
         );
