@@ -229,6 +229,7 @@ impl<'a, C: Deref<Target = LoadedComponent>> Session<'a, C> {
             Some(ComponentFailure::Limit(_)) => self.limits = Err(reason.unwrap_or_default()),
             Some(
                 ComponentFailure::Trap(_)
+                | ComponentFailure::Withheld(_)
                 | ComponentFailure::Deadline(_)
                 | ComponentFailure::Request(_)
                 | ComponentFailure::Cancelled

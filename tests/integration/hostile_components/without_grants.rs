@@ -43,7 +43,26 @@ async fn the_surroundings_are_empty_and_two_runs_are_the_same() {
     assert_eq!(first["arguments"], serde_json::json!([]));
     assert_eq!(first["directory"], Value::Null);
     assert_eq!(first["input"], "");
-    assert_eq!((&first["wall"], &first["monotonic"]), (&0.into(), &0.into()));
+    assert_eq!(first["monotonic"], 0);
     let second = attack(&hostile, "surroundings", &[], nothing()).await.unwrap();
     assert_eq!(first, second);
+}
+
+// CAPABILITY-35: a date of 1970 would look like an answer.
+#[tokio::test]
+async fn without_the_grant_reading_the_date_ends_the_query_and_names_the_grant() {
+    let hostile = load(Grant::builtin_scout());
+    let heard = Heard::default();
+    let ended = attack(&hostile, "date", &[], Services { events: heard.events(), ..nothing() })
+        .await
+        .unwrap_err();
+    assert_eq!(
+        ended.to_string(),
+        "the component was stopped: it used `clock`, which is not granted"
+    );
+    assert!(!ended.is_retryable());
+    assert!(heard.denials().contains(&("clock".into(), "the date".into())));
+    let granted = load(Grant { clock: act_component::Clock::Coarse, ..Grant::builtin_scout() });
+    let date = attack(&granted, "date", &[], nothing()).await.unwrap();
+    assert!(date["wall"].as_u64() > Some(1_700_000_000), "{date}");
 }

@@ -27,8 +27,15 @@ fn security_line_33_the_environment_is_what_was_granted() {
         .stdout_has("env FOO UNSET, clock (coarse), random");
     let (first, second) = (surroundings(&act, "probe"), surroundings(&act, "probe"));
     assert_eq!(first["environment"], json!([["FOO", "bar"]]));
-    // CAPABILITY-35
-    assert!(first["wall"].as_u64().unwrap() > 1_700_000_000, "{first}");
+    // CAPABILITY-35, CLI-60
+    let date = |name: &str| act.clone().act(["scout", name, "date", "--json"]);
+    let known = date("probe").status(0).json();
+    assert!(known["report"]["wall"].as_u64().unwrap() > 1_700_000_000, "{known}");
+    let withheld = date("bare").status(4).json();
+    let message = withheld["message"].as_str().unwrap();
+    assert!(message.contains("it used `clock`, which is not granted"), "{withheld}");
+    let hint = withheld["hint"].as_str().unwrap();
+    assert!(hint.contains("grants") && !hint.contains("timeout"), "{withheld}");
     assert_ne!(first["random"], second["random"]);
     assert_eq!(first["insecure"], second["insecure"]);
     // The host's own key, under a name that was granted.

@@ -321,6 +321,7 @@ impl CallSummary {
                         (Decision::Limit, "deadline")
                     }
                     ComponentFailure::Trap(_) => (Decision::Allow, "trap"),
+                    ComponentFailure::Withheld(_) => (Decision::Deny, "not_granted"),
                     ComponentFailure::Cancelled => (Decision::Allow, "cancelled"),
                     ComponentFailure::Guest(_) => (Decision::Allow, "gave_up"),
                     ComponentFailure::Model(_) => (Decision::Allow, "model_failed"),

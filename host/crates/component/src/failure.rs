@@ -18,6 +18,9 @@ pub(super) const MAX_LINE: usize = 400;
 pub enum ComponentFailure {
     #[error("the component trapped: {0}")]
     Trap(String),
+    /// The component used a capability that was not granted, through an interface that has no error.
+    #[error("the component was stopped: it used `{0}`, which is not granted")]
+    Withheld(&'static str),
     #[error("the component went over its limit: {0}")]
     Limit(Limit),
     #[error("the component was stopped after {} ms, its time limit", .0.as_millis())]
@@ -49,10 +52,47 @@ impl ComponentFailure {
             | Self::Deadline(_)
             | Self::Request(_)
             | Self::Host(_) => true,
-            Self::Cancelled | Self::Unrecorded(_) => false,
+            // Another attempt has the same grant.
+            Self::Withheld(_) | Self::Cancelled | Self::Unrecorded(_) => false,
             Self::Guest(GuestFailure::Model(_) | GuestFailure::Other(_)) => true,
             Self::Guest(_) => false,
             Self::Model(error) => error.is_retryable(),
+        }
+    }
+
+    /// Returns what the user can do about it.
+    pub fn hint(&self) -> &'static str {
+        match self {
+            Self::Trap(_) => {
+                "a fault of the component: `--verbose` shows its log; report it to its author"
+            }
+            Self::Withheld(_) => {
+                "`act components` shows its grants; approve it again with a manifest that needs this one, if you trust it with it"
+            }
+            Self::Limit(_) => {
+                "ask for less at once; `act components show NAME` shows the limits of its grant, and `--verbose` its log"
+            }
+            Self::Deadline(_) => {
+                "a larger `timeouts.scout_query` in agent.yaml gives it more time; `--verbose` shows its log"
+            }
+            Self::Request(_) => {
+                "larger `timeouts.model_*` in config.toml give the model more time; `act doctor --model` asks it one question"
+            }
+            Self::Cancelled => "run the command again",
+            Self::Guest(GuestFailure::OutOfScope(_)) => {
+                "ask another Scout, or put the question in its words"
+            }
+            Self::Guest(GuestFailure::BadArguments(_) | GuestFailure::UnknownTool) => {
+                "`act components inspect FILE` shows its tools and their arguments"
+            }
+            Self::Guest(GuestFailure::Model(_)) | Self::Model(_) => {
+                "`act doctor --model` asks the model one question; `--verbose` shows the log of the Scout"
+            }
+            Self::Guest(GuestFailure::Other(_)) => {
+                "the component gives this reason itself; `--verbose` shows its log"
+            }
+            Self::Host(_) => "a fault of act or of this machine; look at its memory and its disk",
+            Self::Unrecorded(error) => error.hint(),
         }
     }
 
@@ -107,6 +147,8 @@ pub(super) enum Ended {
     Stopped,
     #[error("over the limit: {0}")]
     Over(Limit),
+    #[error("`{0}` is not granted")]
+    Withheld(&'static str),
 }
 
 /// Turns an error of the engine into a failure. `reached` is the limit that growth was refused for, and `stderr` is what
@@ -119,6 +161,7 @@ pub(super) fn classify(
     match error.downcast_ref::<Ended>() {
         Some(Ended::Stopped) => return ComponentFailure::Cancelled,
         Some(Ended::Over(limit)) => return ComponentFailure::Limit(*limit),
+        Some(Ended::Withheld(capability)) => return ComponentFailure::Withheld(capability),
         None => {}
     }
     if matches!(error.downcast_ref(), Some(ResourceTableError::Full)) {
@@ -188,6 +231,29 @@ mod tests {
         assert_eq!(one_line("abcdefg", 6), "abc…");
         assert_eq!(one_line(&"ä".repeat(1000), 11).len(), 11);
         assert_eq!(one_line("", 5), "");
+    }
+
+    // CLI-60
+    #[test]
+    fn only_a_deadline_is_cured_by_more_time() {
+        let second = Duration::from_secs(1);
+        let failures = [
+            ComponentFailure::Trap("x".into()),
+            ComponentFailure::Withheld("clock"),
+            ComponentFailure::Limit(Limit::Memory),
+            ComponentFailure::Guest(GuestFailure::Other("x".into())),
+            ComponentFailure::Host("x".into()),
+            ComponentFailure::Request(second),
+        ];
+        let mut hints: Vec<_> = failures.iter().map(ComponentFailure::hint).collect();
+        assert!(hints.iter().all(|hint| !hint.contains("scout_query")), "{hints:?}");
+        let late = ComponentFailure::Deadline(second).hint();
+        assert!(late.contains("`timeouts.scout_query`"));
+        hints.push(late);
+        let count = hints.len();
+        hints.sort_unstable();
+        hints.dedup();
+        assert_eq!(hints.len(), count, "each failure has its own");
     }
 
     #[test]

@@ -481,13 +481,17 @@ fn failed(failure: ComponentFailure) -> Failure {
         ComponentFailure::Cancelled => {
             Failure { exit: Exit::Cancelled, ..Failure::refused("cancelled", "cancelled") }
         }
-        failure => broken(failure.to_string()),
+        failure => {
+            let told = Failure::refused("scout_failed", failure.to_string()).hint(failure.hint());
+            Failure { exit: Exit::Infra, ..told }
+        }
     }
 }
 
+/// Returns the failure of a Scout whose answer cannot be used.
 fn broken(message: String) -> Failure {
     Failure { exit: Exit::Infra, ..Failure::refused("scout_failed", message) }.hint(
-        "`--verbose` shows the log of the Scout; a larger `timeouts.scout_query` gives it more time",
+        "a fault of the component: `--verbose` shows its log, and `act components test FILE` its faults; report it to its author",
     )
 }
 

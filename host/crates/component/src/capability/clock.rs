@@ -1,17 +1,20 @@
-//! The capability `clock`: how finely a component sees time. Without a grant both clocks stand still.
+//! The capability `clock`: how finely a component sees time. Without a grant the date cannot be read: the interface has no
+//! error, and a date of 1970 would be a wrong answer that looks like a right one, so the call traps. The monotonic clock stands
+//! still, because the start of language runtimes reads it and its value means nothing outside of one call.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
-use wasmtime::component::Linker;
+use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::clocks::{WasiClocks, WasiClocksView};
 use wasmtime_wasi::p2::bindings::clocks;
 use wasmtime_wasi::{HostMonotonicClock, HostWallClock};
 
-use super::{Access, Grant, Import, Meters, Need};
+use super::{Access, Capability, Grant, Import, Meters, Need};
 use crate::bounds::Bound;
 use crate::call::State;
+use crate::failure::Ended;
 use crate::limits::Limits;
 use crate::meter::Count;
 
@@ -23,7 +26,7 @@ const STEP: u64 = 10_000_000;
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Clock {
-    /// The clocks do not advance.
+    /// The date cannot be read, and the monotonic clock does not advance.
     #[default]
     Constant,
     /// The wall clock shows whole seconds, and the monotonic clock advances in steps of 10 ms.
@@ -70,8 +73,22 @@ impl super::Rules for Rules {
     }
 
     fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-        clocks::wall_clock::add_to_linker::<State, WasiClocks>(linker, State::clocks)?;
+        clocks::wall_clock::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
         clocks::monotonic_clock::add_to_linker::<State, WasiClocks>(linker, State::clocks)
+    }
+}
+
+impl clocks::wall_clock::Host for State {
+    fn now(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
+        if self.call.grant.clock == Clock::Constant {
+            self.call.deny(Capability::Clock, "the date");
+            return Err(Ended::Withheld(Capability::Clock.name()).into());
+        }
+        WasiClocksView::clocks(self).now()
+    }
+
+    fn resolution(&mut self) -> wasmtime::Result<clocks::wall_clock::Datetime> {
+        WasiClocksView::clocks(self).resolution()
     }
 }
 
