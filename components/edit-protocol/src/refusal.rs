@@ -19,6 +19,7 @@ macro_rules! for_each_reason {
             Protected "protected",
             Guarded "guarded",
             Boundary "boundary",
+            ReadOnly "read_only",
             OutsideRepo "outside_repo",
             Excluded "excluded",
             Binary "binary",

@@ -198,3 +198,34 @@ fn paths_that_are_none_are_refused() {
     left.sort();
     assert_eq!(left, [".git", ".gitignore", "agent", "agent.yaml", "answer.txt"]);
 }
+
+/// Security line 63, WORKSPACE-70: the user took the permission to write away, and an edit that replaces files would not notice.
+#[test]
+fn a_file_without_write_permission_is_read_only_by_every_route() {
+    use std::os::unix::fs::PermissionsExt;
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .file("locked.txt", "as it is\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let locked = act.repo().join("locked.txt");
+    fs::set_permissions(&locked, fs::Permissions::from_mode(0o444)).unwrap();
+    let version = json!("{{last_version}}");
+    let edits = [
+        call(
+            "full_rewrite",
+            json!({"path": "locked.txt", "expect_version": version, "content": "x"}),
+        ),
+        call("delete", json!({"path": "locked.txt", "expect_version": version})),
+        call("move", json!({"from": "locked.txt", "to": "b.txt", "expect_version": version})),
+    ];
+    let read = || call("read", json!({"path": "locked.txt"}));
+    let hostile = edits.into_iter().flat_map(|edit| [read(), edit]);
+    let turns =
+        opening("obey").into_iter().chain(hostile).chain(attempt("right\n")).chain([done()]);
+    let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
+    assert_eq!(told.read("locked.txt"), "as it is\n");
+    assert!(!told.repo().join("b.txt").exists());
+    assert_eq!(refused(&told), json!({"read_only": 3}));
+    let answer = &answers(&told)[2];
+    assert!(answer.starts_with("read_only: ") && answer.contains("chmod u+w"), "{answer}");
+}

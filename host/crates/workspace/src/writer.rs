@@ -197,6 +197,11 @@ pub enum EditError {
     #[error("{path} may not be written ({reason})")]
     Forbidden { path: String, reason: Reason },
     #[error(
+        "nobody has the permission to write {path}, so the user does not want it changed; leave it to the user, who can \
+         `chmod u+w` it"
+    )]
+    ReadOnly { path: String },
+    #[error(
         "git ignores {path}, so the Verifier would not see it; put it where git does not ignore it, or leave \
          it to the user, who can name it under verification.include in agent.yaml or with --allow-path"
     )]
@@ -231,6 +236,7 @@ impl EditError {
             Self::Exists { .. } => Reason::Exists,
             Self::NotFound { .. } => Reason::NotFound,
             Self::Forbidden { reason, .. } => *reason,
+            Self::ReadOnly { .. } => Reason::ReadOnly,
             Self::Untested { .. } => Reason::Excluded,
             Self::NotAFile { .. } => Reason::NotAFile,
             Self::Path { error, .. } => error.reason(),
@@ -446,6 +452,9 @@ impl RepoWriter {
                 current => return Err(EditError::Conflict { path: path.to_string(), current }),
             },
         };
+        if expect.is_some() && self.is_read_only(&path) {
+            return Err(EditError::ReadOnly { path: path.to_string() });
+        }
         if let Some(to) = &to {
             self.check_free(to)?;
         }
@@ -523,6 +532,19 @@ impl RepoWriter {
                 return Err(EditError::TooLarge { path: path.to_string(), limit: MAX_SEEN });
             }
         })
+    }
+
+    /// Returns whether no user has the permission to write a file. An edit replaces files and would need no permission of theirs.
+    fn is_read_only(&self, path: &RepoPath) -> bool {
+        match self.overlay.as_ref().map(|over| over.lookup(path.as_str())) {
+            None | Some(Lookup::Lower) => {}
+            // What a dry run has written, it may write again.
+            Some(_) => return false,
+        }
+        let (directory, name) = path.split();
+        let opened = self.root.open_real(directory.as_bytes(), DIRECTORY);
+        let stat = opened.and_then(|fd| statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW));
+        stat.is_ok_and(|stat| stat.st_mode & 0o222 == 0)
     }
 
     fn check_free(&self, path: &RepoPath) -> Result<(), EditError> {

@@ -193,7 +193,10 @@ impl CallContext {
             };
             audit.edit_refused(named, op, reason, left);
         }
-        if matches!(reason, "protected" | "guarded" | "boundary" | "excluded" | "outside_repo") {
+        if matches!(
+            reason,
+            "protected" | "guarded" | "boundary" | "read_only" | "excluded" | "outside_repo"
+        ) {
             self.deny(Capability::RepoWrite, named);
         }
         self.emit(EventKind::EditRefused {
@@ -231,7 +234,7 @@ fn apply(
 
 fn path_of(error: &act_workspace::EditError) -> Option<&str> {
     use act_workspace::EditError::{
-        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path,
+        Arguments, Budget, Conflict, Exists, Failed, Forbidden, NotAFile, NotFound, Path, ReadOnly,
         RollbackFailed, Stopped, TooLarge, Untested,
     };
     match error {
@@ -239,6 +242,7 @@ fn path_of(error: &act_workspace::EditError) -> Option<&str> {
         | Exists { path }
         | NotFound { path }
         | Forbidden { path, .. }
+        | ReadOnly { path }
         | Untested { path }
         | NotAFile { path }
         | Path { path, .. }
@@ -277,7 +281,9 @@ fn refusal(error: act_workspace::EditError) -> EditError {
             EditError::Refused(Refusal::Denied(text))
         }
         Error::Untested { .. } => EditError::Refused(Refusal::Denied(text)),
-        Error::Forbidden { path, .. } => EditError::Protected((path, text)),
+        Error::Forbidden { path, .. } | Error::ReadOnly { path } => {
+            EditError::Protected((path, text))
+        }
         Error::NotAFile { .. } | Error::Path { .. } | Error::Arguments(_) => {
             EditError::Refused(Refusal::Invalid(text))
         }
