@@ -407,3 +407,22 @@ fn one_of_fifty() {
         }
     }
 }
+
+/// EDIT-40, security line 180: the edit gives the name to another file, and the other name would keep the old text.
+#[test]
+fn a_document_with_two_names_is_refused_and_stays_one() {
+    let desk = Desk::new(&document());
+    let other = desk.path().with_file_name("other.json");
+    fs::hard_link(desk.path(), &other).unwrap();
+    let before = fs::read(desk.path()).unwrap();
+    let edit = ["--expect-version", "3", "--index", "0", "--new", "x"];
+    let refused = desk.call("edit_line", edit);
+    assert_eq!(refused["reason"], "not_a_file", "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("hard links"), "{refused}");
+    assert_eq!(
+        (fs::read(desk.path()).unwrap(), fs::read(&other).unwrap()),
+        (before.clone(), before)
+    );
+    fs::remove_file(&other).unwrap();
+    assert_eq!(desk.call("edit_line", edit)["ok"], true);
+}

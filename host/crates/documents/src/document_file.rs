@@ -61,6 +61,12 @@ impl DocumentFile {
             location.check_writable()?;
             let bytes = whole(&held)?;
             let stat = rustix::fs::fstat(&held).map_err(unreadable)?;
+            if stat.st_nlink > 1 {
+                // The new bytes get the name by a rename, so the other names would keep the old ones.
+                return Err(Refused::NotAFile(
+                    "a file with several names (hard links), of which an edit would change one",
+                ));
+            }
             return Ok(Self { location, _locked: held, stat, bytes });
         }
     }
