@@ -252,7 +252,7 @@ impl Session<'_> {
                 let items = if model_answers { self.hypotheses().await } else { None };
                 match items {
                     Some(items) => (items, false),
-                    None => (derived(&self.failed_runs()), true),
+                    None => (derived(&self.failed_runs(), self.is_unchanged()), true),
                 }
             }
             _ => (vec![], false),
@@ -538,7 +538,7 @@ fn is_evidence(text: &str, step: Option<&str>) -> bool {
 
 /// Derives hypotheses from the attempts when the model gives none: one for each way in which they failed, then general ones
 /// until there are enough.
-pub(super) fn derived(attempts: &[VerifiedRun]) -> Vec<Hypothesis> {
+pub(super) fn derived(attempts: &[VerifiedRun], unchanged: bool) -> Vec<Hypothesis> {
     let mut items: Vec<Hypothesis> = vec![];
     let mut kinds: Vec<(&Option<String>, String)> = vec![];
     for attempt in attempts {
@@ -559,7 +559,10 @@ pub(super) fn derived(attempts: &[VerifiedRun]) -> Vec<Hypothesis> {
             first,
             "The failure was there before the first edit or does not depend on the edited files.",
         ),
-        (last, "The last strategy changed something the failing step does not reach."),
+        match unchanged {
+            true => (last, "No file is changed, so the failing step judges the code as it was."),
+            false => (last, "The last strategy changed something the failing step does not reach."),
+        },
         (last, "The environment of the step (image, tools, network, time) lacks what it needs."),
     ];
     for (attempt, text) in general {
@@ -782,15 +785,26 @@ mod tests {
         fn derived_hypotheses_are_three_and_cite_runs() {
             for lines in [vec!["a"; 12], vec!["a", "b", "c", "d"], vec!["a"]] {
                 let attempts = attempts(&lines);
-                let items = derived(&attempts);
+                let items = derived(&attempts, false);
                 assert!(items.len() >= NEEDED, "{items:?}");
                 assert_eq!(usable(items.clone(), &attempts), items);
             }
-            let silent = derived(&attempts(&[""; 4]));
+            let silent = derived(&attempts(&[""; 4]), false);
             let said: Vec<_> =
                 silent.iter().flat_map(|item| [&item.text, &item.evidence]).collect();
             assert!(said.iter().all(|text| !text.trim_end().ends_with(':')), "{said:?}");
-            assert!(derived(&[]).is_empty());
+            assert!(derived(&[], false).is_empty());
+        }
+
+        /// EDITOR-33
+        #[test]
+        fn no_derived_hypothesis_says_that_something_changed_when_nothing_did() {
+            let said = |unchanged| {
+                let items = derived(&attempts(&["a"]), unchanged);
+                items.iter().any(|item| item.text.contains("changed something"))
+            };
+            assert!(said(false) && !said(true));
+            assert!(derived(&attempts(&["a"]), true).len() >= NEEDED);
         }
 
         #[test]
