@@ -475,3 +475,37 @@ fn the_head_is_sent_off_by_the_command_of_the_user() {
     assert_eq!(of(&act.audit_records(), "anchored").len(), 2);
     assert!(!act.repo().join("evil").exists());
 }
+
+/// AUDIT-17: a red test is no denial, and the records of one repository are listed alone.
+#[test]
+fn denials_are_listed_without_red_tests_and_a_repository_alone() {
+    let act = Act::new().pipeline(image(), &[("test", "exit 1")]);
+    act.clone().act(["verify"]).status(3);
+    act.clone().act(["audit", "list", "--deny"]).status(0).stdout("No such record\n");
+    let red = act.clone().act(["audit", "list"]).status(0);
+    let red = red.stdout_has("gate_finished").stdout_text();
+    let other = Act::new().pipeline(image(), &[("test", "true")]);
+    let other = other.env("AGENT_ARTIFACT_DIR", act.artifacts());
+    other.clone().act(["verify"]).status(0);
+    let repo = |act: &Act| act.repo().into_os_string().into_string().unwrap();
+    let listed = |of: &Act, act: &Act| {
+        let arguments = ["audit", "list", "--json", "--repo", &repo(of)];
+        let list = act.clone().act(arguments).status(0).json();
+        let records = list["records"].as_array().unwrap().clone();
+        let identities: std::collections::BTreeSet<String> =
+            records.iter().map(|record| record["repo"]["identity"].to_string()).collect();
+        (records.len(), identities)
+    };
+    let (all, here, there) = (
+        act.clone().act(["audit", "list", "--json"]).status(0).json(),
+        listed(&act, &other),
+        listed(&other, &act),
+    );
+    assert_eq!((here.1.len(), there.1.len()), (1, 1));
+    assert_ne!(here.1, there.1);
+    assert!(here.0 + there.0 <= all["records"].as_array().unwrap().len());
+    assert!(
+        red.contains("repo") || red.contains(here.1.first().unwrap().trim_matches('"')),
+        "{red}"
+    );
+}

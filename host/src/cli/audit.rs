@@ -28,6 +28,7 @@ Examples:
   act audit list --deny    every access that was denied
   act audit list --task t-p2jww3 --json
   act audit list --since 2026-11-21 --component scout-a
+  act audit list --repo .  the records of this repository alone
 
 Exit codes:
   0 listed, even if there are no records; 1 the log cannot be read";
@@ -185,7 +186,8 @@ impl Audit {
         let Self { command, common: CommonOptions { repo, .. } } = self;
         match command {
             AuditCommand::List(list) => {
-                let list = task::audit_list(&repo, &list.filter())?;
+                let filter = AuditFilter { here: output.names_repo(), ..list.filter() };
+                let list = task::audit_list(&repo, &filter)?;
                 answer(output, &list, || list_lines(&list));
             }
             AuditCommand::Show { seq } => {
@@ -227,7 +229,8 @@ impl Audit {
 impl List {
     fn filter(self) -> AuditFilter {
         let Self { task, component, deny, since, until, limit } = self;
-        AuditFilter { task, component, denied: deny, since, until, limit: limit as usize }
+        let (limit, here) = (limit as usize, false);
+        AuditFilter { task, component, denied: deny, here, since, until, limit }
     }
 }
 
@@ -298,8 +301,11 @@ fn field_of(name: &str, value: Option<&str>) -> Option<Line> {
     value.map(|value| field(name, value))
 }
 
+/// Width of the column with the name of the repository.
+const REPOSITORY: usize = 12;
+
 fn list_lines(found: &AuditList) -> Vec<Line> {
-    let mut lines: Vec<_> = found.records.iter().map(one).collect();
+    let mut lines: Vec<_> = found.records.iter().map(|record| one(record, found)).collect();
     if found.left_out > 0 {
         let more = format!("{} earlier ones are left out; --limit shows more", found.left_out);
         lines.insert(0, Line::of(Tone::Faint, more));
@@ -317,10 +323,12 @@ fn list_lines(found: &AuditList) -> Vec<Line> {
     lines
 }
 
-/// `12  2026-11-21T16:40:01.123Z  edit  allow  src/a.rs  t-abc123`
-fn one(record: &Record) -> Line {
+/// `12  2026-11-21T16:40:01.123Z  shop  edit  allow  src/a.rs  t-abc123`
+fn one(record: &Record, list: &AuditList) -> Line {
     let decision = record.decision.map_or("", Decision::as_str);
-    let head = format!("{:>6}  {}  {:<20} ", record.seq, record.time, record.event);
+    let repo: String = list.repository(record).unwrap_or("-").chars().take(REPOSITORY).collect();
+    let head =
+        format!("{:>6}  {}  {repo:<REPOSITORY$}  {:<20} ", record.seq, record.time, record.event);
     let mut rest = String::new();
     let object =
         record.object.as_deref().or(record.reason.as_deref().filter(|_| record.subject.is_none()));

@@ -91,6 +91,11 @@ impl Output {
         self.repo.as_ref().map_or(Cow::Borrowed(text), |repo| repo.complete(text))
     }
 
+    /// Returns whether `--repo` was typed.
+    pub fn names_repo(&self) -> bool {
+        self.repo.is_some()
+    }
+
     /// Completes one command, so that it works in the current directory.
     pub fn command<'t>(&self, command: &'t str) -> Cow<'t, str> {
         self.repo.as_ref().map_or(Cow::Borrowed(command), |repo| repo.command(command))

@@ -7,7 +7,7 @@ pub(super) mod explain;
 pub(super) mod grants;
 pub(super) mod verify;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::prepare;
 use act_audit::{AuditReader, Decision, Head, LogLine, Record};
 use act_core::Failure;
 use act_records::artifacts::ArtifactDir;
+use act_workspace::RootIdentity;
 
 /// The audit log of an ARTIFACT_DIR, which is read from its beginning for each question.
 struct Logbook {
@@ -34,6 +35,19 @@ impl Logbook {
     fn reader(&self) -> Result<AuditReader, Failure> {
         let (state, path) = prepare::state(&self.artifacts)?;
         Ok(AuditReader::open(&state, &path)?)
+    }
+
+    /// Returns the names of the directories of repositories, as far as the store knows them. The log is listed without it too.
+    fn names_of(&self, records: &[Record]) -> BTreeMap<String, String> {
+        let Ok(store) = prepare::store(&self.artifacts) else { return BTreeMap::new() };
+        let identities: BTreeSet<_> =
+            records.iter().filter_map(|record| Some(&record.repo.as_ref()?.identity)).collect();
+        let named = |identity: &String| {
+            let root = store.last_root(identity).ok()??;
+            let name = Path::new(&root).file_name()?.to_str()?.to_owned();
+            Some((identity.clone(), name))
+        };
+        identities.into_iter().filter_map(named).collect()
     }
 
     /// Passes each record to `take`, until that returns false. Returns the number of lines that are not records.
@@ -69,8 +83,10 @@ pub struct AuditFilter {
     pub task: Option<String>,
     /// The name of a component, or the beginning of its digest.
     pub component: Option<String>,
-    /// Only denials, refusals and exceeded limits.
+    /// Only denials, refusals and exceeded limits. A red test is neither.
     pub denied: bool,
+    /// Only records of the repository around the directory.
+    pub here: bool,
     pub since: Option<DateTime<Utc>>,
     pub until: Option<DateTime<Utc>>,
     /// Maximum number of records; the last ones are returned.
@@ -86,7 +102,9 @@ impl AuditFilter {
                     || (wanted.len() >= 8 && subject.sha256.starts_with(wanted.as_str()))
             })
         };
-        let denied = matches!(record.decision, Some(Decision::Deny | Decision::Limit));
+        // The verdict of a run, and of a comparison with it, is about the code and denies nothing.
+        let verdict = matches!(record.event.as_str(), "gate_finished" | "claim_checked");
+        let denied = matches!(record.decision, Some(Decision::Deny | Decision::Limit)) && !verdict;
         self.task.as_ref().is_none_or(of_task)
             && self.component.as_ref().is_none_or(about)
             && (!self.denied || denied)
@@ -110,6 +128,17 @@ pub struct AuditList {
     pub left_out: u64,
     /// Number of lines that are not records; `act audit verify` finds the first.
     pub unreadable: u64,
+    /// The names of the repositories of these records, by identity, for people.
+    #[serde(skip)]
+    names: BTreeMap<String, String>,
+}
+
+impl AuditList {
+    /// Returns the name of the directory of a record's repository, or its identity if no task is known to have run there.
+    pub fn repository<'a>(&'a self, record: &'a Record) -> Option<&'a str> {
+        let identity = record.repo.as_ref()?.identity.as_str();
+        Some(self.names.get(identity).map_or(identity, String::as_str))
+    }
 }
 
 /// Returns the records that a filter selects.
@@ -119,9 +148,18 @@ pub struct AuditList {
 /// The log cannot be read.
 pub fn audit_list(start: &Path, filter: &AuditFilter) -> Result<AuditList, Failure> {
     let (mut head, mut records, mut left_out) = (None, VecDeque::new(), 0);
-    let unreadable = Logbook::open(start)?.each(|record| {
+    let here = match filter.here {
+        true => Some(identity(start)?),
+        false => None,
+    };
+    let is_here = |record: &Record| {
+        let of = record.repo.as_ref().map(|repo| &repo.identity);
+        here.is_none() || of == here.as_ref()
+    };
+    let log = Logbook::open(start)?;
+    let unreadable = log.each(|record| {
         head = Some(Head { seq: record.seq, hash: record.hash.clone(), end: 0 });
-        if filter.matches(&record) {
+        if filter.matches(&record) && is_here(&record) {
             records.push_back(record);
             if records.len() > filter.limit {
                 records.pop_front();
@@ -130,7 +168,18 @@ pub fn audit_list(start: &Path, filter: &AuditFilter) -> Result<AuditList, Failu
         }
         true
     })?;
-    Ok(AuditList { head, records: records.into(), left_out, unreadable })
+    let records: Vec<Record> = records.into();
+    let names = log.names_of(&records);
+    Ok(AuditList { head, records, left_out, unreadable, names })
+}
+
+/// Returns the identity of the repository around a directory.
+fn identity(start: &Path) -> Result<String, Failure> {
+    let root = act_config::find_root(start)?.map_or_else(|| start.to_owned(), |root| root.path);
+    let identity = RootIdentity::of(&root).map_err(|error| {
+        Failure::refused("repository_unusable", format!("{}: {error}", root.display()))
+    })?;
+    Ok(identity.to_string())
 }
 
 /// Returns one record by its number.
