@@ -124,3 +124,30 @@ fn a_repository_whose_path_is_no_text_is_refused_before_tokens_are_spent() {
     there.clone().act(["doctor"]).status(1).stdout_has("the path of the repository is not UTF-8");
     refused(there.run("fix it"), &["the path of the repository is not UTF-8", "r\u{fffd}"]);
 }
+
+/// CONFIG-61: a clone does not make its steps root; a person does.
+#[test]
+fn root_without_the_word_of_a_person() {
+    let yaml =
+        "verification:\n  container_image: x\n  user: root\n  steps: [{name: a, command: b}]\n";
+    let act = with_model().file("agent.yaml", yaml).without_engine();
+    let words = ["`verification.user: root`", "write `user = \"root\"` under [verifier]"];
+    refused(act.clone().run("fix it"), &words);
+    refused(act.clone().act(["verify"]), &words);
+    for word in ["root", "caller"] {
+        let act = act.clone().config_toml(&format!("[verifier]\nuser = \"{word}\"\n"));
+        act.run("fix it").status(1).stderr_has("Docker unavailable");
+    }
+}
+
+/// CONFIG-60
+#[test]
+fn limits_above_the_usual_ones_are_held_and_that_is_said_once() {
+    let yaml = "verification:\n  container_image: x\n  limits: {cpus: 64}\n  steps: [{name: a, command: b}]\n";
+    let act = Act::new().file("agent.yaml", yaml).without_engine();
+    let said = "agent.yaml asks for verification.limits.cpus 64, and the steps get 4";
+    let held = act.clone().act(["verify"]).status(4);
+    assert_eq!(held.stderr_text().matches(said).count(), 1, "{held}");
+    let act = act.config_toml("[verifier.limits]\ncpus = 64\n");
+    act.act(["verify"]).status(4).stderr_lacks("verification.limits.cpus");
+}

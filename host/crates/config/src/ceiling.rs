@@ -1,12 +1,13 @@
 //! The rule by which one setting wins over another. It holds for every key of `agent.yaml` that costs or endangers the
 //! user.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
-use super::{CheckMode, Config, EvidenceRule, User, Warm};
+use super::{CheckMode, Config, EvidenceRule, Limits, User, Warm};
 
 /// Tokens that a task may spend, input (cached included) and output of all roles, unless a setting says otherwise. This
 /// is about ten times what a large task of the benchmarks used, so it stops a task that makes no progress and no other.
@@ -157,18 +158,34 @@ impl ConfigCeiling {
 }
 
 impl Config {
+    /// Returns whether the steps are to run as root and neither the user nor the administrator has said anything about that.
+    pub fn asks_for_root(&self, user: &ConfigCeiling, policy: &ConfigCeiling) -> bool {
+        self.pipeline.user == User::Root && user.step_user.or(policy.step_user).is_none()
+    }
+
     /// Lowers every setting that costs or endangers the user to what the user and the administrator allow, except
-    /// `max_tokens`, for which a flag may exist: see [`effective`].
-    pub fn lower(&mut self, user: &ConfigCeiling, policy: &ConfigCeiling) {
+    /// `max_tokens`, for which a flag may exist: see [`effective`]. Returns a sentence for each limit of the steps that
+    /// `agent.yaml` sets higher than anybody allowed: the defaults are the most that a clone gets by itself.
+    pub fn lower(&mut self, user: &ConfigCeiling, policy: &ConfigCeiling) -> Vec<String> {
         fn lower<T: PartialOrd + Copy>(value: &mut T, user: Option<T>, policy: Option<T>) {
             *value = effective(None, Some(*value), user, policy).unwrap_or(*value);
         }
         let pipeline = &mut self.pipeline;
+        let asked = pipeline.limits;
+        let usual = Limits::default();
+        // Whoever writes a limit has decided about it; nobody else is asked then.
+        fn or_usual<T>(user: Option<T>, policy: Option<T>, usual: T) -> Option<T> {
+            if policy.is_some() { user } else { user.or(Some(usual)) }
+        }
         lower(&mut self.step_timeout, user.step_timeout, policy.step_timeout);
         lower(&mut self.scout_timeout, user.scout_timeout, policy.scout_timeout);
-        lower(&mut pipeline.limits.cpus, user.cpus, policy.cpus);
-        lower(&mut pipeline.limits.memory_mb, user.memory_mb, policy.memory_mb);
-        lower(&mut pipeline.limits.pids, user.pids, policy.pids);
+        let cpus = or_usual(user.cpus, policy.cpus, usual.cpus);
+        lower(&mut pipeline.limits.cpus, cpus, policy.cpus);
+        let memory_mb = or_usual(user.memory_mb, policy.memory_mb, usual.memory_mb);
+        lower(&mut pipeline.limits.memory_mb, memory_mb, policy.memory_mb);
+        let pids = or_usual(user.pids, policy.pids, usual.pids);
+        lower(&mut pipeline.limits.pids, pids, policy.pids);
+        let held = pipeline.limits;
         lower(&mut pipeline.user, user.step_user, policy.step_user);
         // The one key that a person may raise above its default: neither a repository nor the administrator asks for it.
         let wanted = [user.warm.or(Some(Warm::Attempts)), pipeline.warm, policy.warm];
@@ -182,6 +199,23 @@ impl Config {
         if effective(None, None, user.step_network, policy.step_network) == Some(false) {
             pipeline.cut_off();
         }
+        let said = |key: &str, wanted: &dyn Display, held: &dyn Display| {
+            format!(
+                "agent.yaml asks for verification.limits.{key} {wanted}, and the steps get {held}; `{key}` in \
+                 [verifier.limits] of config.toml allows more, as far as policy.toml does"
+            )
+        };
+        let mut lines = vec![];
+        if held.cpus < asked.cpus {
+            lines.push(said("cpus", &asked.cpus, &held.cpus));
+        }
+        if held.memory_mb < asked.memory_mb {
+            lines.push(said("memory_mb", &asked.memory_mb, &held.memory_mb));
+        }
+        if held.pids < asked.pids {
+            lines.push(said("pids", &asked.pids, &held.pids));
+        }
+        lines
     }
 }
 
@@ -207,7 +241,7 @@ mod tests {
     /// Returns the configuration of a clone that asks for much, after the limits of the user and the administrator.
     fn lowered(user: ConfigCeiling, policy: ConfigCeiling) -> Config {
         let yaml = agent_yaml::parse(
-            "verification:\n  container_image: i\n  user: root\n  limits: {cpus: 8, memory_mb: 9000, pids: 900}\n  \
+            "verification:\n  container_image: i\n  user: root\n  limits: {cpus: 3, memory_mb: 8000, pids: 900}\n  \
              steps: [{name: a, command: b}, {name: c, command: d, network: off}]\n\
              timeouts: {verification_step: 90000, scout_query: 80000}\n",
         )
@@ -240,20 +274,20 @@ mod tests {
             (
                 |c| c.cpus = Some(2.5),
                 |c| c.cpus = Some(1.5),
-                |c| c.pipeline.limits == Limits { cpus: 2.5, memory_mb: 9000, pids: 900 },
-                |c| c.pipeline.limits == Limits { cpus: 1.5, memory_mb: 9000, pids: 900 },
+                |c| c.pipeline.limits == Limits { cpus: 2.5, memory_mb: 8000, pids: 900 },
+                |c| c.pipeline.limits == Limits { cpus: 1.5, memory_mb: 8000, pids: 900 },
             ),
             (
                 |c| c.memory_mb = Some(600),
                 |c| c.memory_mb = Some(500),
-                |c| c.pipeline.limits == Limits { cpus: 8.0, memory_mb: 600, pids: 900 },
-                |c| c.pipeline.limits == Limits { cpus: 8.0, memory_mb: 500, pids: 900 },
+                |c| c.pipeline.limits == Limits { cpus: 3.0, memory_mb: 600, pids: 900 },
+                |c| c.pipeline.limits == Limits { cpus: 3.0, memory_mb: 500, pids: 900 },
             ),
             (
                 |c| c.pids = Some(60),
                 |c| c.pids = Some(50),
-                |c| c.pipeline.limits == Limits { cpus: 8.0, memory_mb: 9000, pids: 60 },
-                |c| c.pipeline.limits == Limits { cpus: 8.0, memory_mb: 9000, pids: 50 },
+                |c| c.pipeline.limits == Limits { cpus: 3.0, memory_mb: 8000, pids: 60 },
+                |c| c.pipeline.limits == Limits { cpus: 3.0, memory_mb: 8000, pids: 50 },
             ),
             (
                 |c| c.step_user = Some(User::Root),
@@ -304,7 +338,7 @@ mod tests {
             assert!(has_lower(&lowered(lower, higher)), "{index}: the user allows less");
             assert!(has_lower(&lowered(higher, lower)), "{index}: the policy allows less");
         }
-        assert_eq!(plain.pipeline.limits, Limits { cpus: 8.0, memory_mb: 9000, pids: 900 });
+        assert_eq!(plain.pipeline.limits, Limits { cpus: 3.0, memory_mb: 8000, pids: 900 });
         assert_eq!(plain, lowered(ConfigCeiling::of_user(), none));
     }
 
@@ -338,6 +372,49 @@ mod tests {
             assert_eq!(in_force(text, user, policy), expected, "{text} {user:?} {policy:?}");
         }
         assert!(agent_yaml::parse(&yaml("warm: final,")).is_err());
+    }
+
+    // CONFIG-60
+    #[test]
+    fn a_clone_gets_no_more_than_the_usual_limits_by_itself_and_that_is_said() {
+        let with = |user: ConfigCeiling, policy: ConfigCeiling| {
+            let yaml = "verification:\n  container_image: i\n  limits: {cpus: 64, memory_mb: 99999, pids: 9999}\n  \
+                        steps: [{name: a, command: b}]\n";
+            let mut config =
+                agent_yaml::parse(yaml).unwrap().into_config("/".into(), String::new());
+            let said = config.lower(&user, &policy);
+            (config.pipeline.limits, said)
+        };
+        let none = ConfigCeiling::default();
+        let (limits, said) = with(ConfigCeiling::of_user(), none);
+        assert_eq!(limits, Limits::default());
+        assert_eq!(said.len(), 3);
+        assert!(
+            said[0].starts_with(
+                "agent.yaml asks for verification.limits.cpus 64, and the steps get 4;"
+            )
+        );
+        let wide = ConfigCeiling { cpus: Some(64.0), ..none };
+        for (user, policy) in [(wide, none), (none, wide), (wide, wide)] {
+            let (limits, said) = with(user, policy);
+            assert_eq!((limits.cpus, limits.memory_mb, said.len()), (64.0, 8192, 2));
+        }
+        let narrow = ConfigCeiling { cpus: Some(2.0), ..none };
+        assert_eq!(with(wide, narrow).0.cpus, 2.0);
+    }
+
+    // CONFIG-61
+    #[test]
+    fn only_a_person_lets_steps_be_root() {
+        let none = ConfigCeiling::default();
+        let yaml = "verification: {container_image: i, user: root, steps: [{name: a, command: b}]}";
+        let config = agent_yaml::parse(yaml).unwrap().into_config("/".into(), String::new());
+        let word = |user| ConfigCeiling { step_user: Some(user), ..none };
+        assert!(config.asks_for_root(&ConfigCeiling::of_user(), &none));
+        for said in [User::Root, User::Caller] {
+            assert!(!config.asks_for_root(&word(said), &none));
+            assert!(!config.asks_for_root(&none, &word(said)));
+        }
     }
 
     // CONFIG-18

@@ -57,7 +57,10 @@ pub(super) fn text(gate: &Gate, no_gitignore: bool) -> String {
         quoted(&gate.image),
     );
     match gate.as_root {
-        true => out.push_str("  # A step below installs packages of the system.\n  user: root\n"),
+        true => out.push_str(
+            "  # A step below installs packages of the system. You allow it with `user = \"root\"` under [verifier] in your\n  \
+             # config.toml.\n  user: root\n",
+        ),
         false => out.push_str(USER),
     }
     for note in &gate.notes {
