@@ -1,10 +1,23 @@
-//! A socket before the real engine that can be cut, as if the engine had died: the real one is never touched.
+//! A socket before the real engine that can be cut, as if the engine had died, or answers some requests itself: the real one is
+//! never touched.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::task::JoinHandle;
+
+/// Answers the requests whose first line contains `path` with this status, in place of the engine.
+#[derive(Clone, Copy)]
+pub(crate) struct Refusal {
+    pub(crate) path: &'static str,
+    pub(crate) end: &'static str,
+    pub(crate) status: u16,
+}
+
+/// What the engine behind the proxy was asked, by the first lines of the requests.
+pub(crate) type Asked = Arc<Mutex<Vec<String>>>;
 
 pub(crate) struct Proxy {
     socket: PathBuf,
@@ -34,8 +47,43 @@ impl Proxy {
         Self { socket, tasks }
     }
 
+    /// Starts a proxy that answers the requests of `refusal` itself if `refuses`, which gets their number, is true, and notes the first line of each request.
+    pub(crate) fn refusing(
+        at: &Path,
+        engine: &str,
+        refusal: Refusal,
+        refuses: impl Fn(usize) -> bool + Send + Sync + 'static,
+    ) -> (Self, Asked) {
+        let socket = at.join("engine.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        let engine = engine.strip_prefix("unix://").expect("a local engine").to_owned();
+        let tasks = Arc::new(Mutex::new(Some(vec![])));
+        let (asked, refuses) = (Asked::default(), Arc::new(refuses));
+        let (connections, seen) = (tasks.clone(), asked.clone());
+        let accept = tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let (engine, seen, refuses) = (engine.clone(), seen.clone(), refuses.clone());
+                let mut connections = connections.lock().unwrap();
+                let Some(connections) = connections.as_mut() else { return };
+                connections.push(tokio::spawn(async move {
+                    let _ = one_request(client, &engine, refusal, &*refuses, &seen).await;
+                }));
+            }
+        });
+        tasks.lock().unwrap().as_mut().unwrap().push(accept);
+        (Self { socket, tasks }, asked)
+    }
+
     pub(crate) fn host(&self) -> String {
         format!("unix://{}", self.socket.display())
+    }
+
+    /// Every connection ends, and new ones are taken.
+    pub(crate) fn cut_connections(&self) {
+        let mut tasks = self.tasks.lock().unwrap();
+        for connection in tasks.as_mut().unwrap().drain(1..) {
+            connection.abort();
+        }
     }
 
     /// Every connection ends and no new one is taken.
@@ -45,4 +93,58 @@ impl Proxy {
         }
         std::fs::remove_file(&self.socket).unwrap();
     }
+}
+
+/// Serves one request of a connection and closes it, so that every request has a first line that is read here.
+async fn one_request(
+    mut client: UnixStream,
+    engine: &str,
+    refusal: Refusal,
+    refuses: &(dyn Fn(usize) -> bool + Send + Sync),
+    seen: &Asked,
+) -> std::io::Result<()> {
+    let mut head = vec![];
+    while !head.windows(4).any(|end| end == b"\r\n\r\n") {
+        let mut piece = [0; 4096];
+        match client.read(&mut piece).await? {
+            0 => return Ok(()),
+            length => head.extend_from_slice(&piece[..length]),
+        }
+    }
+    let text = String::from_utf8_lossy(&head).into_owned();
+    let line = text.lines().next().unwrap_or_default().to_owned();
+    seen.lock().unwrap().push(line.clone());
+    let path = line.split(' ').nth(1).unwrap_or_default();
+    let path = path.split('?').next().unwrap_or_default();
+    if path.contains(refusal.path) && path.ends_with(refusal.end) {
+        let count = {
+            let seen = seen.lock().unwrap();
+            seen.iter().filter(|line| line.contains(refusal.path)).count()
+        };
+        if refuses(count) {
+            let body = r#"{"message":"the engine is not well"}"#;
+            let answer = format!(
+                "HTTP/1.1 {} Trouble\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+                refusal.status,
+                body.len()
+            );
+            client.write_all(answer.as_bytes()).await?;
+            return client.shutdown().await;
+        }
+    }
+    let mut engine = UnixStream::connect(engine).await?;
+    // An upgraded connection carries the output of a step; any other ends with its answer.
+    let upgrades = text.to_lowercase().contains("upgrade: tcp");
+    let head = match upgrades {
+        true => head,
+        false => closing(&head),
+    };
+    engine.write_all(&head).await?;
+    tokio::io::copy_bidirectional(&mut client, &mut engine).await.map(drop)
+}
+
+/// Returns the request with a header that makes the engine close the connection after its answer.
+fn closing(head: &[u8]) -> Vec<u8> {
+    let at = head.windows(2).position(|end| end == b"\r\n").unwrap_or(head.len());
+    [&head[..at], b"\r\nConnection: close", &head[at..]].concat()
 }

@@ -8,7 +8,7 @@ use act_verifier::Engine;
 use bollard::query_parameters::RemoveContainerOptions;
 
 use crate::image;
-use crate::proxy::Proxy;
+use crate::proxy::{Proxy, Refusal};
 use crate::world::{SmallDisk, VerifyResponse, World};
 
 // VERIFIER-21, security line 99
@@ -201,4 +201,69 @@ async fn a_full_disk_is_a_resource_and_leaves_no_half_manifest() {
     if let Some(text) = text {
         assert!(serde_json::from_slice::<serde_json::Value>(&text).is_ok());
     }
+}
+
+/// Runs `world` over an engine that refuses some requests, and returns its answer with the requests.
+async fn over_refusing(
+    world: &mut World,
+    refusal: Refusal,
+    refuses: impl Fn(usize) -> bool + Send + Sync + 'static,
+) -> (VerifyResponse, Vec<String>) {
+    let host = world.engine.host().to_owned();
+    let (proxy, asked) = Proxy::refusing(world.outside(), &host, refusal, refuses);
+    let engine = Engine::connect_to(&proxy.host()).await.unwrap();
+    let gate = world.gate_with(engine, world.gate().await.image);
+    let response = VerifyResponse::from(gate.run(1, &world.cancel).await.unwrap());
+    let asked = asked.lock().unwrap().clone();
+    proxy.cut();
+    (response, asked)
+}
+
+// VERIFIER-20, security line 104
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_answers_with_errors_is_asked_again_and_is_no_failure_of_the_code() {
+    let start = Refusal { path: "/exec/", end: "/start", status: 500 };
+    let inspect = Refusal { path: "/exec/", end: "/json", status: 404 };
+    for refusal in [
+        start,
+        inspect,
+        Refusal { status: 500, ..inspect },
+        Refusal { status: 409, ..inspect },
+        Refusal { path: "/containers/act-run", end: "/json", status: 500 },
+    ] {
+        let mut world = World::new().await.step("test", "true");
+        let (response, asked) = over_refusing(&mut world, refusal, |_| true).await;
+        let what = format!("{} {} {}: {response:?}", refusal.path, refusal.end, refusal.status);
+        assert_eq!(response.status, Status::InfraError, "{what}");
+        let message = response.error_message.as_ref().unwrap();
+        assert!(message.contains("the engine is not well"), "{what}");
+        let starts =
+            asked.iter().filter(|line| line.starts_with("POST") && line.contains("/start"));
+        let execs = starts.filter(|line| line.contains("/exec/")).count();
+        assert!(execs <= 1, "{asked:#?}");
+    }
+    // Trouble that passes changes nothing.
+    let mut world = World::new().await.step("test", "true");
+    let passes = |count| count <= 4;
+    let (response, _) = over_refusing(&mut world, Refusal { status: 500, ..inspect }, passes).await;
+    assert_eq!(response.status, Status::Pass, "{response:?}");
+}
+
+// VERIFIER-20, security line 105
+#[tokio::test(flavor = "multi_thread")]
+async fn a_step_whose_output_is_cut_is_no_failure_of_the_code() {
+    let mut world = World::new().await.step("wait", "echo ready; sleep 600");
+    let never = Refusal { path: "/none/", end: "", status: 500 };
+    let host = world.engine.host().to_owned();
+    let (proxy, _asked) = Proxy::refusing(world.outside(), &host, never, |_| true);
+    let engine = Engine::connect_to(&proxy.host()).await.unwrap();
+    let gate = world.gate_with(engine, world.gate().await.image);
+    let cancel = world.cancel.clone();
+    let run = tokio::spawn(async move { gate.run(1, &cancel).await });
+    world.printed("ready").await;
+    proxy.cut_connections();
+    let response = VerifyResponse::from(run.await.unwrap().unwrap());
+    assert_eq!(response.status, Status::InfraError, "{response:?}");
+    assert_eq!(response.error_type, Some(ErrorType::Unknown), "{response:?}");
+    assert!(response.error_message.unwrap().contains("the output of step \"wait\" was cut"));
 }

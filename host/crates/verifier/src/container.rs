@@ -27,6 +27,8 @@ pub(crate) struct Container {
     pub(crate) engine: Engine,
     pub(crate) name: String,
     pub(crate) oom: OomWatch,
+    /// The process id of PID 1 on this machine, if the engine runs here.
+    pub(crate) pid: Option<u32>,
     guard: Guard,
 }
 
@@ -94,8 +96,9 @@ impl Container {
             engine.start(&name).await?;
             let found = engine.inspect(&name).await?;
             audit.append(inspected(&name, &found)).map_err(unrecorded)?;
-            oom.count_with(kill_counter(engine, found));
-            Ok::<_, InfraError>(oom)
+            let pid = local_pid(engine, &found);
+            oom.count_with(kill_counter(pid, found));
+            Ok::<_, InfraError>((oom, pid))
         };
         let started = tokio::select! {
             started = started => started,
@@ -105,7 +108,9 @@ impl Container {
             }
         };
         match started {
-            Ok(oom) => Ok(Some(Self { engine: engine.clone(), name: name.clone(), oom, guard })),
+            Ok((oom, pid)) => {
+                Ok(Some(Self { engine: engine.clone(), name: name.clone(), oom, pid, guard }))
+            }
             Err(error) => {
                 // The first failure is the one to report.
                 let _ = guard.remove().await;
@@ -141,14 +146,18 @@ impl Container {
     }
 }
 
-/// Returns the counter of the container's cgroup. The engine's process ids are valid on this machine only if the engine
-/// runs here, without a virtual machine between.
-fn kill_counter(engine: &Engine, found: ContainerInspectResponse) -> Option<KillCounter> {
+/// Returns the process id of PID 1. The engine's process ids are valid on this machine only if the engine runs here, without a
+/// virtual machine between.
+fn local_pid(engine: &Engine, found: &ContainerInspectResponse) -> Option<u32> {
     if !engine.is_known_to_share_files() || !cfg!(target_os = "linux") {
         return None;
     }
-    let pid = found.state.and_then(|state| u32::try_from(state.pid?).ok())?;
-    KillCounter::find(Path::new("/"), pid, &found.id?)
+    u32::try_from(found.state.as_ref()?.pid?).ok()
+}
+
+/// Returns the counter of the container's cgroup.
+fn kill_counter(pid: Option<u32>, found: ContainerInspectResponse) -> Option<KillCounter> {
+    KillCounter::find(Path::new("/"), pid?, &found.id?)
 }
 
 /// Returns a volume of the image that would be mounted inside one of the run's mounts, where no mount replaces it.

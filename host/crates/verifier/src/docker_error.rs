@@ -90,10 +90,6 @@ impl EngineError {
         self.fault == Fault::Unreachable
     }
 
-    pub(crate) fn is_garbled(&self) -> bool {
-        self.fault == Fault::Garbled
-    }
-
     pub(crate) fn status(&self) -> Option<u16> {
         match self.fault {
             Fault::Status(status) => Some(status),

@@ -13,7 +13,7 @@ use crate::remote_engine::{self, VolumeStore};
 use crate::request::{ContainerRequest, StepUser, bind, step_environment};
 use crate::steps::{ContainerSteps, RunLog};
 use crate::warm::{WarmEnd, WarmRuns};
-use crate::workspace::{Beginning, CacheLayer, Differences, Overlays, View, Workspace};
+use crate::workspace::{Beginning, COPY, CacheLayer, Differences, Overlays, View, Workspace};
 use act_audit::{Audit, AuditError, Decision, Entry, Event};
 use act_config::{Step, User, Workspace as ConfiguredWorkspace};
 use act_core::RunId;
@@ -23,6 +23,7 @@ use act_core::verification::{
     ComponentDigest, ErrorType, FailReason, InfraError, Manifest, Platform, Status, Verdict,
     Verification, Verifier, Warning, WarningCode, marks,
 };
+use act_fs::{Dir, Identity};
 use act_records::artifacts::{
     ARTIFACTS, ArtifactDir, Base, RunDir, STEP_PARTS, Swept, manifest_digest, steps_digest,
 };
@@ -447,6 +448,7 @@ impl<'a> Run<'a> {
             warnings: &mut self.warnings,
             cancel: self.cancel,
             disconnected: None,
+            trouble: None,
         };
         let warm = self.base.is_some();
         let commands = &mut self.manifest.commands_executed;
@@ -517,11 +519,18 @@ impl<'a> Run<'a> {
             let request = self.verifier.request(&self.dir, &mut workspace, image_id, &steps);
             let layered = !request.volumes.is_empty();
             let name = container_name(&self.dir);
+            act_core::fail_point::reach("run_prepared");
             let started = Container::start(engine, name, request, image, audit, self.cancel).await;
             let error = match started {
                 Ok(Some(container)) => {
                     if layered {
                         engine.mounted_overlays(true);
+                    }
+                    if !self.remote
+                        && let Err(error) = self.check_mounts(workspace.view, &container).await
+                    {
+                        container.remove().await?;
+                        return Err(error);
                     }
                     return Ok(Some((workspace, container)));
                 }
@@ -559,6 +568,31 @@ impl<'a> Run<'a> {
             blocking(move || dir.remove_scratch())
                 .await
                 .map_err(|error| InfraError::from_io("begin again", &error))?;
+        }
+    }
+
+    /// Checks that the container has the directories that were prepared. An engine mounts paths, and who can write a directory
+    /// on the way could have given a path to another directory meanwhile, with another tree and other tests.
+    async fn check_mounts(&self, view: View, container: &Container) -> Result<(), InfraError> {
+        let artifacts = self.verifier.artifacts.clone();
+        let (dir, pid) = (self.dir.clone(), container.pid);
+        // Overlays have files of their own in place of the mounted ones.
+        let plain = if self.base.is_some() { None } else { pid };
+        let in_place = blocking(move || {
+            let mut in_place = artifacts.is_in_place(&dir)?;
+            if let Some(pid) = plain {
+                let parts = STEP_PARTS.map(|part| (part, format!("/artifacts/{part}")));
+                let view = (view == View::Copy).then(|| ("view", COPY.to_owned()));
+                for (name, target) in parts.into_iter().chain(view) {
+                    in_place &= is_mounted(pid, &target, dir.identity_of(name)?);
+                }
+            }
+            Ok(in_place)
+        });
+        match in_place.await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(replaced(self.dir.path(), "another directory has its path")),
+            Err(error) => Err(replaced(self.dir.path(), &error.to_string())),
         }
     }
 
@@ -822,6 +856,25 @@ pub(crate) fn unrecorded(error: AuditError) -> InfraError {
         _ => ErrorType::Unknown,
     };
     InfraError::new(error_type, format!("{error}; {}", error.hint()))
+}
+
+/// Returns whether a path of a container is this directory, or cannot be looked at from here: that needs the rights of the
+/// container's user.
+fn is_mounted(pid: u32, target: &str, prepared: Identity) -> bool {
+    match Dir::open(Path::new(&format!("/proc/{pid}/root{target}"))) {
+        Ok(mounted) => mounted.identity().is_ok_and(|mounted| mounted == prepared),
+        Err(_) => true,
+    }
+}
+
+/// Returns the error of a run whose container got other directories than the host has prepared.
+fn replaced(dir: &Path, why: &str) -> InfraError {
+    let message = format!(
+        "the directory of the run, {}, was replaced while its container was created: {why}; nothing was run. See who can \
+         write the directories above it, or set AGENT_ARTIFACT_DIR to a directory of your own",
+        dir.display()
+    );
+    InfraError::new(ErrorType::Unknown, message)
 }
 
 /// Returns the error of a run whose repository was replaced by another directory.

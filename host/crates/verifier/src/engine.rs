@@ -38,8 +38,11 @@ pub(crate) const QUICK: Duration = Duration::from_secs(20);
 pub(crate) const WORK: Duration = Duration::from_secs(110);
 /// Pause between two polls of something that is about to change.
 const POLL_PAUSE: Duration = Duration::from_millis(20);
-/// How long a container may be in a state that only its engine has a name for.
-const SETTLE_LIMIT: Duration = Duration::from_secs(5);
+/// How long a question is asked again that the engine answers with an error: it may be busy, or the container may be in a state
+/// that only its engine has a name for. Nothing that starts a container or a step is ever sent twice.
+pub(crate) const ASK_LIMIT: Duration = Duration::from_secs(10);
+/// The longest pause between two such questions.
+const ASK_PAUSE: Duration = Duration::from_millis(500);
 /// Time limit, in seconds, that the client library gets. It is longer than any limit of [`Engine::call`], and streams
 /// such as the output of a step have none.
 const CLIENT_LIMIT: u64 = 24 * 60 * 60;
@@ -410,17 +413,23 @@ impl Engine {
         Err(conflict)
     }
 
-    /// Asks a question about containers, again while the answer cannot be parsed: between running and exited Podman
-    /// reports a state that Docker does not have.
+    /// Asks a question about containers, again while the answer is an error or cannot be parsed: between running and exited
+    /// Podman reports a state that Docker does not have. A container that is missing is an answer.
     async fn settled<T, F>(&self, ask: impl Fn() -> F) -> Result<T, EngineError>
     where
         F: Future<Output = Result<T, Error>>,
     {
-        let deadline = tokio::time::Instant::now() + SETTLE_LIMIT;
+        let deadline = tokio::time::Instant::now() + ASK_LIMIT;
+        let mut pause = POLL_PAUSE;
         loop {
             match self.call(Phase::Inspect, QUICK, ask()).await {
-                Err(error) if error.is_garbled() && tokio::time::Instant::now() < deadline => {
-                    tokio::time::sleep(POLL_PAUSE).await;
+                Err(error)
+                    if !error.unreachable()
+                        && error.status() != Some(404)
+                        && tokio::time::Instant::now() < deadline =>
+                {
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(ASK_PAUSE);
                 }
                 other => return other,
             }

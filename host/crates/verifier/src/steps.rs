@@ -2,8 +2,9 @@
 //! counts only when the engine reports that the exec has ended and the container has not.
 
 use crate::container::Container;
-use crate::docker_error::EngineError;
+use crate::docker_error::{EngineError, Phase};
 use crate::docker_verifier::{DockerVerifier, blocking};
+use crate::engine::ASK_LIMIT;
 use crate::no_tests::no_tests_ran;
 use crate::oom::Kills;
 use crate::pipeline::{KILLED, StepRunner, VerificationConfig, verdict_of_step};
@@ -33,8 +34,10 @@ const KILLED_OUTPUT: Duration = Duration::from_millis(300);
 /// The first and the longest pause between two polls of an exec that closed its output and still runs.
 const FIRST_PAUSE: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
-/// The exit code that a shell reports for a command that cannot be executed.
-const NOT_EXECUTABLE: i64 = 126;
+/// The exit codes with which an engine reports a command that cannot be executed, as a shell does.
+const NOT_EXECUTED: [i64; 2] = [126, 127];
+/// The exit codes of a step that the engine ends when the connection with its output is lost: SIGTERM, then SIGKILL.
+const ENDED_BY_ENGINE: [i64; 2] = [143, KILLED];
 /// Free space in bytes below which a failed step is blamed on the full disk of the artifact directory.
 const FREE_SPACE: u64 = 1024 * 1024;
 
@@ -49,6 +52,8 @@ pub(crate) struct ContainerSteps<'a> {
     pub(crate) cancel: &'a CancellationToken,
     /// The networks that were disconnected for a step without network. The next step with network gets them back.
     pub(crate) disconnected: Option<Vec<String>>,
+    /// The engine answers questions about the step that runs with an error, since then.
+    pub(crate) trouble: Option<(Instant, EngineError)>,
 }
 
 impl StepRunner for ContainerSteps<'_> {
@@ -144,12 +149,26 @@ impl ContainerSteps<'_> {
         };
         match engine.start_exec(&exec).await {
             Ok(StartExecResults::Attached { mut output, .. }) => {
+                self.trouble = None;
                 let ended = async {
-                    self.write_log(&mut output, step).await?;
-                    self.exit_code(&exec, step).await
+                    let cut = self.write_log(&mut output, step).await?;
+                    let (code, ran_on) = self.exit_code(&exec, step).await?;
+                    // The end of the connection ends the step as well, which says nothing about the code.
+                    match cut.filter(|_| code != 0) {
+                        Some(why) => Err(output_lost(step, &why)),
+                        None if ran_on && ENDED_BY_ENGINE.contains(&code) => {
+                            Err(output_lost(step, "it ended before the step did"))
+                        }
+                        None => Ok(code),
+                    }
                 };
                 if let Ok(ended) = tokio::time::timeout(config.step_timeout, ended).await {
                     return ended.map(Some);
+                }
+                // The time is up while the engine does not say how the step does: it may have ended long ago.
+                if let Some((_, error)) = self.trouble.take() {
+                    let _ = container.kill().await;
+                    return Err(error.into());
                 }
                 // An exec cannot be killed, and processes that it started could survive a polite signal.
                 container.kill().await?;
@@ -157,12 +176,20 @@ impl ContainerSteps<'_> {
                 let _ = tokio::time::timeout(KILLED_OUTPUT, rest).await;
                 Ok(None)
             }
-            Ok(StartExecResults::Detached) => self.exit_code(&exec, step).await.map(Some),
+            Ok(StartExecResults::Detached) => {
+                self.exit_code(&exec, step).await.map(|(code, _)| Some(code))
+            }
             Err(error) if error.status().is_some() && container.state().await?.running => {
-                // The engine and the container work, so the command itself cannot be executed.
-                self.write(Bytes::from(format!("{}\n", error.message)))?;
-                let found = engine.inspect_exec(&exec).await?;
-                Ok(Some(found.exit_code.filter(|code| *code != 0).unwrap_or(NOT_EXECUTABLE)))
+                // A command that cannot be executed has the exit code that says so. Otherwise the engine failed.
+                let found = engine.inspect_exec(&exec).await.ok();
+                let code = found.and_then(|found| found.exit_code);
+                match code.filter(|code| NOT_EXECUTED.contains(code)) {
+                    Some(code) => {
+                        self.write(Bytes::from(format!("{}\n", error.message)))?;
+                        Ok(Some(code))
+                    }
+                    None => Err(error.into()),
+                }
             }
             Err(error) => Err(self.ended_early(number, step, error).await),
         }
@@ -183,15 +210,25 @@ impl ContainerSteps<'_> {
         }
     }
 
-    /// Writes the output to the log until the stream ends. The end of the stream does not show how the step ended.
+    /// Writes the output to the log until the stream ends, and returns why it was cut, if it was. The end of the stream does
+    /// not show how the step ended.
     async fn write_log(
         &mut self,
         output: &mut (impl Stream<Item = Result<LogOutput, bollard::errors::Error>> + Unpin),
         step: &Step,
-    ) -> Result<(), InfraError> {
-        while let Some(Ok(frame)) = output.next().await {
+    ) -> Result<Option<String>, InfraError> {
+        let mut cut = None;
+        while let Some(frame) = output.next().await {
+            let frame = match frame {
+                Ok(frame) => frame,
+                Err(error) => {
+                    cut = Some(EngineError::new(Phase::Exec, &error).message);
+                    break;
+                }
+            };
             if matches!(frame, LogOutput::Console { .. }) {
                 // The client returns this kind for a frame that was cut.
+                cut = Some("the last frame is incomplete".to_owned());
                 self.warnings.push(Warning {
                     code: WarningCode::LogIncomplete,
                     step: Some(step.name.clone()),
@@ -201,7 +238,7 @@ impl ContainerSteps<'_> {
             }
             self.write(frame.into_bytes())?;
         }
-        Ok(())
+        Ok(cut)
     }
 
     fn write(&mut self, bytes: Bytes) -> Result<(), InfraError> {
@@ -210,24 +247,37 @@ impl ContainerSteps<'_> {
         Ok(())
     }
 
-    /// Waits for the exit code. The output also ends when the engine dies or the container is removed, so the engine
-    /// must report that the exec has ended and that the container still runs.
-    async fn exit_code(&self, exec: &str, step: &Step) -> Result<i64, InfraError> {
-        let mut pause = FIRST_PAUSE;
+    /// Waits for the exit code, and returns with it whether the step still ran when its output had ended. The output also ends
+    /// when the engine dies or the container is removed, so the engine must report that the exec has ended and that the
+    /// container still runs. An engine that answers with errors is asked again for some seconds.
+    async fn exit_code(&mut self, exec: &str, step: &Step) -> Result<(i64, bool), InfraError> {
+        let (mut pause, mut ran_on) = (FIRST_PAUSE, false);
         loop {
             let found = match self.container.engine.inspect_exec(exec).await {
                 Ok(found) => Some(found),
-                // The exec was removed with its container.
-                Err(error) if error.status().is_some() => None,
-                Err(error) => return Err(error.into()),
+                Err(error) if error.unreachable() => return Err(error.into()),
+                Err(error) => {
+                    let since =
+                        self.trouble.as_ref().map_or_else(Instant::now, |(since, _)| *since);
+                    self.trouble = Some((since, error));
+                    None
+                }
             };
             let state = self.container.state().await?;
             if !state.running {
                 return Err(container_gone(step, state.oom_killed));
             }
+            if found.is_some() {
+                self.trouble = None;
+            } else if let Some((since, error)) = &self.trouble
+                && since.elapsed() >= ASK_LIMIT
+            {
+                return Err(error.clone().into());
+            }
+            ran_on |= found.as_ref().is_some_and(|found| found.running == Some(true));
             let ended = found.filter(|found| found.running == Some(false));
             if let Some(code) = ended.and_then(|found| found.exit_code) {
-                return Ok(code);
+                return Ok((code, ran_on));
             }
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -347,6 +397,17 @@ fn milliseconds(duration: Duration) -> u64 {
 
 fn log_failed(error: &io::Error) -> InfraError {
     InfraError::from_io("write the step's log", error)
+}
+
+/// Returns the error of a step that the engine ended because the connection with its output was lost.
+fn output_lost(step: &Step, why: &str) -> InfraError {
+    InfraError::new(
+        ErrorType::Unknown,
+        format!(
+            "the connection with the output of step {:?} was cut, and the engine ended the step: {why}; run it again",
+            step.name
+        ),
+    )
 }
 
 fn exec_config(config: &VerificationConfig, view: View, step: &Step) -> ExecConfig {

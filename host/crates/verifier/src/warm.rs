@@ -596,6 +596,7 @@ async fn prepare_in(
         warnings: &mut warnings,
         cancel,
         disconnected: None,
+        trouble: None,
     };
     let verdict = run_steps(pipeline.prepare.iter(), &mut steps, &mut commands).await;
     let id = dir.id().as_str();
