@@ -35,8 +35,11 @@ fn a_proposal_is_applied_and_verified_without_a_word_of_the_model() {
     // Once is enough.
     let task = named(&dry);
     let again = act.clone().script("turns: []").act(["apply", &task]).status(1);
-    again.stderr_has("was applied by t-").stderr_has("hint:");
-    act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
+    let with_run = format!(", whose last run is {run_id} (PASS)");
+    again.stderr_has("was applied by t-").stderr_has(&with_run).stderr_has("hint:");
+    let newest = act.script("turns: []").act(["apply", "--json"]).status(1).json();
+    assert_eq!(newest["code"], "already_applied");
+    assert!(newest["message"].as_str().unwrap().contains(&with_run), "{newest}");
 }
 
 /// CLI-54: the command in an event works from any directory.

@@ -65,15 +65,18 @@ fn a_dry_run_for_programs() {
     assert_eq!((&last["state"], &last["exit_code"]), (&json!("PROPOSED"), &json!(0)));
 }
 
-/// EDITOR-50: nothing to change is an end as well, and leaves nothing to apply.
+/// EDITOR-50: a dry run that changes nothing is refused as such, and leaves nothing to apply.
 #[test]
-fn a_dry_run_without_a_change_has_an_empty_patch() {
+fn a_dry_run_without_a_change_is_no_proposal() {
     let act = repository().without_engine();
     let turns =
         opening("look").into_iter().chain([json!({"role": "editor", "text": "all is well"})]);
-    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "look"]).status(0);
-    let told = told.stdout("").stderr_has("Proposed: no change").stderr_lacks("act apply");
-    drop(told);
+    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "look"]).status(1);
+    let told = told.stdout("").stderr_has("no file would be changed, so there is no proposal");
+    told.stderr_lacks("Proposed").stderr_lacks("act apply");
+    let history = act.clone().act(["history", "--json"]).status(0).json();
+    let task = &history["tasks"][0];
+    assert_eq!((&task["state"], &task["reason"]), (&json!("REFUSED"), &json!("nothing_to_do")));
     act.script("turns: []").act(["apply"]).status(1).stderr_has("no proposal to apply");
 }
 
@@ -87,8 +90,8 @@ fn a_dry_run_that_changes_nothing_ends_by_its_outcome() {
     let before = fingerprint(&act.repo());
     let look = call("read", json!({"path": "answer.txt"}));
     let turns = opening("look").into_iter().chain([account("changed"), account("nothing_to_do")]);
-    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "x"]).status(0);
-    told.stdout("").stderr_has("Proposed: no change").stderr_has("PROPOSED: nothing was verified");
+    let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "x"]).status(1);
+    told.stdout("").stderr_has("there is no proposal").stderr_has("It is right.");
     let turns = opening("look").into_iter().chain([look, account("impossible")]);
     let told = act.clone().script(&script(turns)).act(["run", "--dry-run", "x"]).status(3);
     told.stdout("").stderr_has("It is right.").stderr_has("STUCK: impossible");

@@ -98,7 +98,6 @@ fn always(kind: &EventKind) -> Vec<Line> {
                 Line::plain(format!("- {} {}{}", file.op, from.unwrap_or_default(), file.path))
             };
             let head = match files.len() {
-                0 => "Proposed: no change".to_owned(),
                 1 => "Proposed: 1 file".to_owned(),
                 count => format!("Proposed: {count} files"),
             };

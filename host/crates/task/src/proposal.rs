@@ -12,11 +12,11 @@ use crate::prepare::Ready;
 use crate::queue::{OwnedTask, TaskContext};
 use crate::run::{Mode, RunArgs};
 use crate::status::Lookup;
-use act_agent::editor::Draft;
+use act_agent::editor::{Draft, TaskResult};
 use act_audit::Entry;
 use act_core::event::{EventKind, Events, Patch, ProposedChange};
 use act_core::secret::Secrets;
-use act_core::{Failure, fail_point};
+use act_core::{Failure, Outcome, fail_point};
 use act_records::store::{ProposalRecord, ProposalState};
 use act_workspace::{
     Blob, EditError, NotRolledBack, Overlay, ProposedFile, ProposedFileState, RepoWriter, digest,
@@ -210,6 +210,20 @@ fn record_edit(owned_task: &OwnedTask, entry: Entry) {
     }
 }
 
+/// The word for the end of a dry run that changes nothing.
+const NOTHING_TO_DO: &str = "nothing_to_do";
+
+/// Returns the end of a dry run that would change no file. A proposal without a change could not be applied, and a script that
+/// goes on after exit code 0 would take it for one.
+pub(super) fn nothing_to_do(finished: TaskResult) -> TaskResult {
+    let account = finished.summary.map(|account| format!("\n\n{account}")).unwrap_or_default();
+    TaskResult {
+        summary: Some(format!("no file would be changed, so there is no proposal{account}")),
+        outcome: Outcome::Refused { reason: NOTHING_TO_DO.to_owned() },
+        ..finished
+    }
+}
+
 /// Stores the proposal of a dry run and emits it. A proposal that cannot be stored is emitted nevertheless.
 pub(super) fn propose(
     owned_task: &OwnedTask,
@@ -226,12 +240,8 @@ pub(super) fn propose(
     // The sinks redact text only, and the patch may contain other bytes.
     let patch = secrets.redact_bytes(&patch(&files, &prefix_in_git(root)));
     let proposal = Proposal { files, draft, patch };
-    let stored = match proposal.files.is_empty() {
-        // An empty proposal cannot be applied.
-        true => Ok(None),
-        false => store(&owned_task.context, &owned_task.task_id, &proposal)
-            .map(|()| Some(format!("act apply {}", owned_task.task_id))),
-    };
+    let stored = store(&owned_task.context, &owned_task.task_id, &proposal)
+        .map(|()| Some(format!("act apply {}", owned_task.task_id)));
     let apply = stored.unwrap_or_else(|error| {
         events.warn(format!("cannot save the proposal, so it is only shown: {error}"));
         None
@@ -367,9 +377,19 @@ pub(super) fn find(
             matches!(record.state, ProposalState::Open | ProposalState::Applying)
         };
         let all = context.store.proposals(&context.repo)?;
-        return all.into_iter().find(open).ok_or_else(|| {
-            Failure::refused("no_proposal", "there is no proposal to apply in this repository")
-                .hint("make one with `act run --dry-run \"…\"`; `act history` lists earlier ones")
+        if let Some(record) = all.iter().find(|record| open(record)) {
+            return Ok(record.clone());
+        }
+        return Err(match all.first() {
+            Some(newest) if newest.state == ProposalState::Applied => {
+                already_applied(context, newest)?
+            }
+            _ => {
+                Failure::refused("no_proposal", "there is no proposal to apply in this repository")
+                    .hint(
+                        "make one with `act run --dry-run \"…\"`; `act history` lists earlier ones",
+                    )
+            }
         });
     };
     let Some(record) = context.store.proposal(task_id)? else {
@@ -383,14 +403,25 @@ pub(super) fn find(
     }
     match record.state {
         ProposalState::Open | ProposalState::Applying => Ok(record),
-        ProposalState::Applied => {
-            let by = record.applied_by.as_deref().unwrap_or("another task");
-            let message = format!("the proposal of {task_id} was applied by {by}");
-            Err(Failure::refused("proposal_applied", message)
-                .hint("`act verify` checks the tree as it is"))
-        }
+        ProposalState::Applied => Err(already_applied(context, &record)?),
         ProposalState::Removed => Err(removed(task_id)),
     }
+}
+
+/// Returns the refusal of a proposal that was applied, with the task and the run that verified it.
+fn already_applied(context: &TaskContext, record: &ProposalRecord) -> Result<Failure, Failure> {
+    let by = record.applied_by.as_deref();
+    let runs = by.map(|by| context.store.runs_of(by)).transpose()?.unwrap_or_default();
+    let verified = match runs.last() {
+        None => String::new(),
+        Some(run) => {
+            let status = run.status.as_deref().unwrap_or("which did not end");
+            format!(", whose last run is {} ({status})", run.run_id)
+        }
+    };
+    let by = by.unwrap_or("another task");
+    let message = format!("the proposal of {} was applied by {by}{verified}", record.task_id);
+    Ok(Failure::refused("already_applied", message).hint("`act verify` checks the tree as it is"))
 }
 
 fn removed(dry_run: &str) -> Failure {
