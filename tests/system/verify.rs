@@ -222,3 +222,62 @@ fn socket_group() -> Option<u32> {
     let meta = std::fs::metadata(host.strip_prefix("unix://")?).ok()?;
     (meta.permissions().mode() & 0o060 == 0o060).then_some(meta.gid())
 }
+
+/// Takes the directory of a run away while its container is created, and puts a link to a tree with other tests there.
+// VERIFIER-60, security line 125
+#[test]
+fn a_run_whose_directory_was_replaced_proves_nothing() {
+    let act = repository(&[("test", "cat verdict; exit $(cat verdict)")]).file("verdict", "1");
+    let yaml = std::fs::read_to_string(act.repo().join("agent.yaml")).unwrap();
+    let mut config: Value = serde_json::from_str(&yaml).unwrap();
+    config["verification"]["workspace"] = "copy".into();
+    let act = act.file("agent.yaml", config.to_string());
+    act.clone().act(["verify"]).status(3).stdout_has("step_failed");
+    let done = {
+        let act = act.clone().env("ACT_FAIL_POINT", "stop:run_prepared");
+        let before = runs_of(&act);
+        let running = act.clone().start(["verify"]);
+        let run = wait_for(|| {
+            let new = runs_of(&act).into_iter().find(|run| !before.contains(run))?;
+            is_stopped(running.pid()).then_some(new)
+        });
+        let away = run.with_file_name("away");
+        std::fs::rename(&run, &away).unwrap();
+        let forged = away.with_file_name("forged");
+        let copied = Command::new("cp").arg("-a").args([&away, &forged]).status().unwrap();
+        assert!(copied.success());
+        std::fs::write(forged.join("view/verdict"), "0").unwrap();
+        std::os::unix::fs::symlink(&forged, &run).unwrap();
+        running.signal(rustix::process::Signal::CONT);
+        let done = running.wait();
+        let _ = std::fs::remove_file(&run);
+        std::fs::remove_dir_all(&forged).unwrap();
+        std::fs::remove_dir_all(&away).unwrap();
+        done
+    };
+    done.status(4)
+        .stdout_has("was replaced while its container was created")
+        .stdout_has("INFRA_ERROR");
+}
+
+fn runs_of(act: &Act) -> Vec<std::path::PathBuf> {
+    let runs = std::fs::read_dir(act.artifacts().join("runs")).unwrap();
+    runs.map(|run| run.unwrap().path()).collect()
+}
+
+fn is_stopped(pid: rustix::process::Pid) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.as_raw_nonzero())).unwrap();
+    stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))
+}
+
+/// Returns the first answer, or panics after a minute.
+fn wait_for<T>(look: impl Fn() -> Option<T>) -> T {
+    let start = std::time::Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(start.elapsed().as_secs() < 60, "it did not come about");
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}

@@ -6,6 +6,7 @@
 mod harness;
 
 mod approval;
+mod artifacts;
 mod command_line;
 mod comparison;
 mod components;

@@ -258,6 +258,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         output.failure(&failure);
         failure.exit
     });
+    // Commands with events have reported it already.
+    act_task::notices().iter().for_each(|text| output.caution(text));
     // A command that catches signals must not wait for a reader that never reads.
     if !catches_signals {
         output::wait_for_readers();

@@ -8,6 +8,7 @@
 //! - [`Root`] opens a whole path beneath a directory.
 //! - [`Walk`] visits all names below a directory.
 //! - [`lock::try_lock`] and [`lock::wait`] are the two ways to take an advisory lock.
+//! - [`owner`] finds and closes directories that other users can write.
 //! - [`trusted`] reads files that count only if no other user can have written them.
 //! - [`Sha256`] is the digest that names, records and manifests use.
 //!
@@ -28,6 +29,7 @@ mod beneath;
 mod digest;
 mod dir;
 pub mod lock;
+pub mod owner;
 mod staged;
 pub mod trusted;
 mod walk;

@@ -59,7 +59,7 @@ pub use detach::{Detached, TakeOver, detach, take_over};
 pub use diff::{TaskDiff, diff};
 pub use logs::{LogDocument, RunLog, log};
 pub use metrics::{Metrics, Spread, metrics};
-pub use prepare::{InForce, Incomplete, ca_bundle, connect_model, granted, in_force};
+pub use prepare::{InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices};
 pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
 pub use queue::TaskId;
 pub use run::{Mode, RunArgs, again, cancelled_by_signals, run};

@@ -2,9 +2,10 @@
 //!
 //! A refusal leaves nothing behind, has a stable code and says what to do.
 
+use std::collections::BTreeMap;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -481,7 +482,28 @@ pub(super) fn artifacts(root: &Path) -> Result<Arc<ArtifactDir>, Failure> {
 pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Failure> {
     let path =
         ArtifactDir::locate(std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"))?;
-    Ok(Arc::new(ArtifactDir::open_for(&path, root)?))
+    let artifacts = ArtifactDir::open_for(&path, root)?;
+    artifacts.tightened().iter().for_each(|text| say_once(text));
+    Ok(Arc::new(artifacts))
+}
+
+/// The notices of this process, each of which the user reads once, and whether it was handed out. Every command opens the
+/// ARTIFACT_DIR or reads the settings, and only some have events, so the program asks after any of them.
+static NOTICES: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
+
+/// Adds a notice, unless this process has it already.
+fn say_once(text: &str) {
+    let mut notices = NOTICES.lock().unwrap_or_else(PoisonError::into_inner);
+    notices.entry(text.to_owned()).or_insert(false);
+}
+
+/// Returns the notices since the last call: what was closed to other users in the ARTIFACT_DIR, and the limits to which
+/// `agent.yaml` was held.
+pub fn notices() -> Vec<String> {
+    let mut notices = NOTICES.lock().unwrap_or_else(PoisonError::into_inner);
+    let new =
+        |(text, told): (&String, &mut bool)| (!std::mem::replace(told, true)).then(|| text.clone());
+    notices.iter_mut().filter_map(new).collect()
 }
 
 /// Refuses a configuration that the policy forbids, and lowers the others to what policy and user allow. Returns the
@@ -489,7 +511,16 @@ pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Fai
 fn lowered(policy: &Policy, config: &mut Config) -> Result<UserSettings, Failure> {
     allowed(policy, config)?;
     let user = UserSettings::read(Some(&config.root))?;
-    config.lower(&user.ceiling, &policy_ceiling(policy));
+    let policy = policy_ceiling(policy);
+    if config.asks_for_root(&user.ceiling, &policy) {
+        let message = "agent.yaml sets `verification.user: root`, and only you can let the steps of a repository be root: a \
+                       step could make a program that runs as root on this machine";
+        return Err(Failure::refused("root_not_allowed", message).hint(
+            "if you trust this pipeline, write `user = \"root\"` under [verifier] in config.toml (~/.config/act, mode 0600); \
+             otherwise remove the line from agent.yaml, and build an image that holds what the steps install",
+        ));
+    }
+    config.lower(&user.ceiling, &policy).iter().for_each(|text| say_once(text));
     Ok(user)
 }
 

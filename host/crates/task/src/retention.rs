@@ -14,7 +14,7 @@ use act_audit::{Audit, AuditError, Entry, Event};
 use act_config::UserSettings;
 use act_core::RunId;
 use act_core::event::Events;
-use act_records::artifacts::{KnownRuns, Pruned};
+use act_records::artifacts::{ArtifactDir, KnownRuns, Pruned};
 use act_records::store::{Store, StuckReportRecord};
 use act_workspace::digest;
 
@@ -41,6 +41,20 @@ pub(super) async fn make_room(context: &TaskContext, cancel: &CancellationToken,
             }
         }
         Err(error) => events.warn(format!("old runs cannot be removed: {error}")),
+    }
+}
+
+/// Sweeps the runs of killed processes, whose containers are removed by now.
+pub(super) async fn sweep_killed(artifacts: &Arc<ArtifactDir>, events: &Events) {
+    let artifacts = Arc::clone(artifacts);
+    let swept = tokio::task::spawn_blocking(move || artifacts.sweep_killed()).await;
+    match swept.unwrap_or_else(|stopped| Err(io::Error::other(stopped))) {
+        Ok(swept) if swept.privileged + swept.foreign > 0 => events.warn(format!(
+            "made harmless in the runs of killed processes: {} setuid or setgid files, {} files of another owner removed",
+            swept.privileged, swept.foreign
+        )),
+        Ok(_) => {}
+        Err(error) => events.warn(format!("the runs of killed processes cannot be swept: {error}")),
     }
 }
 

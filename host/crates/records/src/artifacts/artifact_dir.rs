@@ -10,8 +10,9 @@ use std::{fs, io};
 
 use act_core::RunId;
 use act_fs::lock::{self, Kind};
+use act_fs::owner::{Closed, Holder, close_to_others};
 use act_fs::{Dir, Durability, Identity};
-use rustix::fs::{Access, AtFlags, Mode, fchmod, fstat, unlinkat};
+use rustix::fs::{Access, AtFlags, FileType, Mode, chmodat, fchmod, fstat, unlinkat};
 
 use super::cache::image_name;
 use super::run_dir::RunDir;
@@ -30,6 +31,8 @@ pub struct ArtifactDir {
     pub(super) cache: Dir,
     /// The locked directories of live runs. A task needs its runs until it has ended.
     live: Mutex<Vec<Dir>>,
+    /// What other users could write until the directory was opened.
+    tightened: Vec<String>,
 }
 
 /// Why a path cannot be ARTIFACT_DIR.
@@ -41,6 +44,13 @@ pub enum ArtifactDirError {
     Refused { path: PathBuf, what: &'static str },
     #[error("artifact directory {path} cannot be used")]
     Unusable { path: PathBuf, source: io::Error },
+    /// Another user could replace what `act` writes there, and plant what it believes.
+    #[error(
+        "{path} can be written by others: it has the owner {} and the mode {:04o}, and act believes what lies there",
+        holder.uid,
+        holder.mode
+    )]
+    Foreign { path: PathBuf, holder: Holder },
 }
 
 impl ArtifactDirError {
@@ -50,6 +60,10 @@ impl ArtifactDirError {
             Self::NoHome => "set AGENT_ARTIFACT_DIR to an absolute path",
             Self::Refused { .. } => "set AGENT_ARTIFACT_DIR to another absolute path",
             Self::Unusable { .. } => "make it writable, or set AGENT_ARTIFACT_DIR to another path",
+            Self::Foreign { .. } => {
+                "set AGENT_ARTIFACT_DIR to a directory of your own; or, if you trust everything in this one, make it yours \
+                 with `sudo chown -R $(id -u)` and `chmod -R go-w`"
+            }
         }
     }
 }
@@ -73,10 +87,12 @@ impl ArtifactDir {
     }
 
     /// Opens ARTIFACT_DIR. Refuses an unsuitable path before anything is created, then creates missing directories with mode
-    /// 0700. An existing directory keeps its mode; everything that is created in it is private to its owner.
+    /// 0700. An existing directory loses the permission of other users to write; everything that is created in it is private
+    /// to its owner.
     ///
     /// # Errors
-    /// The path is relative, the root of the file system, inside the repository or not a writable directory.
+    /// The path is relative, the root of the file system, inside the repository or not a writable directory, or another user
+    /// can write what `act` would believe there.
     pub fn open(path: &Path, repo: &Path) -> Result<Self, ArtifactDirError> {
         Self::open_for(path, Some(repo))
     }
@@ -91,11 +107,24 @@ impl ArtifactDir {
         let path = existing.join(missing);
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
         let top = Dir::open(&path).map_err(unusable)?;
+        let mut tightened = vec![];
+        let mut trust = Trust { path: &path, tightened: Some(&mut tightened) };
+        trust.place(&top)?;
         let runs = top.private_subdirectory("runs").map_err(unusable)?;
+        trust.directory(&runs, "runs")?;
         spread_over_block_groups(&runs);
         let cache = top.private_subdirectory("cache").map_err(unusable)?;
+        trust.directory(&cache, "cache")?;
+        trust.entries(&cache, "cache")?;
+        // What lies in place of `state` is reported when it is opened.
+        for name in ["state", "tasks"] {
+            if let Ok(Some(found)) = top.existing_subdirectory(name) {
+                trust.directory(&found, name)?;
+                trust.entries(&found, name)?;
+            }
+        }
         probe(&runs).map_err(unusable)?;
-        Ok(Self { path, top, runs, cache, live: Mutex::default() })
+        Ok(Self { path, top, runs, cache, live: Mutex::default(), tightened })
     }
 
     /// Judges the path like [`ArtifactDir::open_for`] without creating anything, and opens `state/` if it exists.
@@ -112,10 +141,19 @@ impl ArtifactDir {
             return Ok(None);
         }
         let top = Dir::open(&existing).map_err(unusable)?;
+        let mut trust = Trust { path: &existing, tightened: None };
+        trust.place(&top)?;
         for name in ["runs", "cache"] {
-            top.existing_subdirectory(name).map_err(unusable)?;
+            if let Some(found) = top.existing_subdirectory(name).map_err(unusable)? {
+                trust.directory(&found, name)?;
+            }
         }
-        top.existing_subdirectory("state").map_err(unusable)
+        let state = top.existing_subdirectory("state").map_err(unusable)?;
+        if let Some(state) = &state {
+            trust.directory(state, "state")?;
+            trust.entries(state, "state")?;
+        }
+        Ok(state)
     }
 
     /// Judges a path, and returns the part of it that exists and the part that is missing.
@@ -151,6 +189,24 @@ impl ArtifactDir {
         &self.path
     }
 
+    /// Returns a sentence for each directory and file that other users could write until it was opened now.
+    pub fn tightened(&self) -> &[String] {
+        &self.tightened
+    }
+
+    /// Returns whether the paths that an engine mounts still lead to the directories that were opened and checked.
+    ///
+    /// # Errors
+    /// A path leads nowhere, or cannot be opened.
+    pub fn is_in_place(&self, run: &RunDir) -> io::Result<bool> {
+        let leads_to = |path: &Path, handle: &Dir| -> io::Result<bool> {
+            Ok(Dir::open(path)?.identity()? == handle.identity()?)
+        };
+        Ok(leads_to(&self.path, &self.top)?
+            && leads_to(&self.path.join("cache"), &self.cache)?
+            && leads_to(run.path(), run.handle())?)
+    }
+
     /// Creates a run directory under a new id. The run is live until [`ArtifactDir::release_runs`], or as long as the
     /// process.
     ///
@@ -180,6 +236,10 @@ impl ArtifactDir {
         if !lock::wait(&handle, Kind::Exclusive, LONGEST_WAIT)? {
             let why = format!("another process holds the lock on the new run {id}");
             return Err(io::Error::new(io::ErrorKind::WouldBlock, why));
+        }
+        if !Holder::of_stat(&fstat(&handle)?).is_caller_or_root() {
+            let why = format!("the new run {id} belongs to another user");
+            return Err(io::Error::new(io::ErrorKind::PermissionDenied, why));
         }
         let held = handle.identity()?;
         match self.runs.stat(id.as_str()) {
@@ -247,9 +307,111 @@ impl ArtifactDir {
         &self.runs
     }
 
-    /// Opens an existing run, never through a link.
+    /// Opens an existing run, never through a link. One of another user is refused.
     pub(super) fn run(&self, id: &RunId) -> io::Result<Dir> {
-        self.runs.subdirectory(id.as_str())
+        let run = self.runs.subdirectory(id.as_str())?;
+        let holder = Holder::of_stat(&fstat(&run)?);
+        match holder.is_caller_or_root() {
+            true => Ok(run),
+            false => Err(io::Error::new(
+                io::ErrorKind::PermissionDenied,
+                format!("run {id} belongs to another user ({})", holder.uid),
+            )),
+        }
+    }
+}
+
+/// Checks who can write the parts of an ARTIFACT_DIR.
+struct Trust<'a> {
+    path: &'a Path,
+    /// What was closed to others; `None` to change nothing.
+    tightened: Option<&'a mut Vec<String>>,
+}
+
+impl Trust<'_> {
+    fn foreign(&self, name: &str, holder: Holder) -> ArtifactDirError {
+        ArtifactDirError::Foreign { path: self.path_of(name), holder }
+    }
+
+    fn path_of(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.path.to_owned() } else { self.path.join(name) }
+    }
+
+    fn unusable(&self, source: io::Error) -> ArtifactDirError {
+        ArtifactDirError::Unusable { path: self.path.to_owned(), source }
+    }
+
+    /// Checks ARTIFACT_DIR and the directories above it, whose names others could give to other directories.
+    fn place(&mut self, top: &Dir) -> Result<(), ArtifactDirError> {
+        for above in self.path.ancestors().skip(1) {
+            let meta = fs::symlink_metadata(above).map_err(|error| self.unusable(error))?;
+            let mode = Mode::from_raw_mode(meta.mode() as rustix::fs::RawMode).bits();
+            let holder = Holder { uid: meta.uid(), mode };
+            // Group-writable homes are common where each user has a group of its own.
+            if Mode::from_raw_mode(mode).contains(Mode::WOTH) && !holder.is_sticky() {
+                return Err(ArtifactDirError::Foreign { path: above.to_owned(), holder });
+            }
+        }
+        let holder = Holder::of_stat(&fstat(top).map_err(|errno| self.unusable(errno.into()))?);
+        // In a directory like `/tmp` no other user can replace what is the caller's, and its mode is not ours to change.
+        if holder.is_caller_or_root() && holder.is_sticky() {
+            return Ok(());
+        }
+        self.directory(top, "")
+    }
+
+    /// Checks a directory, and closes it to others.
+    fn directory(&mut self, dir: &Dir, name: &str) -> Result<(), ArtifactDirError> {
+        let found = match &self.tightened {
+            None => {
+                match Holder::of_stat(&fstat(dir).map_err(|errno| self.unusable(errno.into()))?) {
+                    holder if holder.is_caller_or_root() => Closed::Already,
+                    holder => Closed::Foreign(holder),
+                }
+            }
+            Some(_) => close_to_others(dir).map_err(|error| self.unusable(error))?,
+        };
+        match found {
+            Closed::Already => {}
+            Closed::Now(was) => self.note(name, was),
+            Closed::Foreign(holder) => return Err(self.foreign(name, holder)),
+        }
+        Ok(())
+    }
+
+    /// Checks the names in a directory that is closed by now. A file is closed by its name: SQLite's locks would end if this
+    /// process opened and closed the database once more.
+    fn entries(&mut self, dir: &Dir, name: &str) -> Result<(), ArtifactDirError> {
+        for entry in dir.names(usize::MAX).map_err(|error| self.unusable(error))? {
+            let Ok(stat) = dir.stat(&*entry) else { continue };
+            let path = format!("{name}/{}", entry.to_string_lossy());
+            let holder = Holder::of_stat(&stat);
+            if !holder.is_caller_or_root() {
+                return Err(self.foreign(&path, holder));
+            }
+            let kind = FileType::from_raw_mode(stat.st_mode);
+            let may_close = matches!(kind, FileType::RegularFile | FileType::Directory);
+            if may_close && holder.is_open() && self.tightened.is_some() {
+                let closed = Mode::from_raw_mode(holder.mode).difference(Mode::WGRP | Mode::WOTH);
+                // A file of root that others may write stays as it is, and so it is not ours.
+                if chmodat(dir, &*entry, closed, AtFlags::empty()).is_err() {
+                    return Err(self.foreign(&path, holder));
+                }
+                self.note(&path, holder);
+            }
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, name: &str, was: Holder) {
+        let path = self.path_of(name);
+        if let Some(tightened) = &mut self.tightened {
+            tightened.push(format!(
+                "{} could be written by others (mode {:04o}); act has taken that permission away",
+                path.display(),
+                was.mode
+            ));
+        }
     }
 }
 
@@ -290,8 +452,11 @@ fn probe(directory: &Dir) -> io::Result<()> {
 impl From<ArtifactDirError> for act_core::Failure {
     fn from(error: ArtifactDirError) -> Self {
         let cause = std::error::Error::source(&error).map(|cause| format!(": {cause}"));
-        Self::refused("artifact_dir", format!("{error}{}", cause.unwrap_or_default()))
-            .hint(error.hint())
+        let code = match error {
+            ArtifactDirError::Foreign { .. } => "artifact_dir_foreign",
+            _ => "artifact_dir",
+        };
+        Self::refused(code, format!("{error}{}", cause.unwrap_or_default())).hint(error.hint())
     }
 }
 

@@ -18,8 +18,15 @@ use rustix::fs::{FileType, fstat, renameat};
 use rustix::io::Errno;
 
 use super::artifact_dir::ArtifactDir;
-use super::tree::{open_any, remove_tree_while};
+use super::run_dir::HELD_PARTS;
+use super::tree::{Swept, open_any, remove_tree_while, sweep};
 
+/// Name of the file that marks the swept run of a killed process.
+const SWEPT: &str = ".swept";
+/// Prefix of the name of a file by which a process finds out whether it can write.
+const PROBE: &str = ".probe-";
+/// A probe is removed at once, so an older one belongs to a killed process.
+const OLDEST_PROBE: TimeDelta = TimeDelta::minutes(1);
 /// Prefix of the name of a run that is being removed.
 const REMOVING: &str = ".removing-";
 /// Maximum wait for another remover. It decides in milliseconds; one that takes longer has stopped, and pruning is not
@@ -58,6 +65,7 @@ impl ArtifactDir {
         let mut pruned = Pruned::default();
         let Some(locked) = self.lock_removal(go_on)? else { return Ok(pruned) };
         fail_point::reach("deciding_what_goes");
+        self.remove_probes(now)?;
         let (mut runs, mut removing) = self.runs(&mut pruned.left)?;
         let names: Vec<_> = runs.iter().map(|run| run.name.clone()).collect();
         let KnownRuns { pinned, order } = known(&names)?;
@@ -88,6 +96,51 @@ impl ArtifactDir {
             }
         }
         Ok(pruned)
+    }
+
+    /// Makes the runs of killed processes harmless, as [`sweep`] does: what a step left there, a setuid program for instance,
+    /// must not wait until the run is removed. Call it only after the containers of dead processes were removed.
+    ///
+    /// # Errors
+    /// The directory cannot be listed. A run that cannot be swept is left for the next call.
+    pub fn sweep_killed(&self) -> io::Result<Swept> {
+        let mut all = Swept::default();
+        for run in self.run_ids()? {
+            let Ok(Some(dir)) = self.open_real(&CString::new(run.as_str())?) else { continue };
+            let killed = lock::try_lock(&dir, Kind::Exclusive).unwrap_or(false)
+                && !dir.contains("manifest.json").unwrap_or(true)
+                && !dir.contains(SWEPT).unwrap_or(true);
+            if !killed {
+                continue;
+            }
+            let mut whole = true;
+            for part in HELD_PARTS {
+                match open_any(dir.as_fd(), &CString::new(part)?).and_then(sweep) {
+                    Ok(swept) => all += swept,
+                    Err(error) => whole &= error.kind() == io::ErrorKind::NotFound,
+                }
+            }
+            if whole {
+                // Without the mark the run is swept again, which is only slower.
+                let _ = dir.create(SWEPT);
+            }
+        }
+        Ok(all)
+    }
+
+    /// Removes the probes of killed processes.
+    fn remove_probes(&self, now: DateTime<Utc>) -> io::Result<()> {
+        let runs = self.runs_handle();
+        for name in runs.names(usize::MAX)? {
+            let Ok(stat) = runs.stat(&*name) else { continue };
+            let is_probe = name.to_bytes().starts_with(PROBE.as_bytes())
+                && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
+            let written = DateTime::from_timestamp(stat.st_mtime, 0);
+            if is_probe && written.is_some_and(|at| now.signed_duration_since(at) > OLDEST_PROBE) {
+                runs.remove_file(&*name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes the lock of removers, or returns `None` while another remover holds it for long.
@@ -235,6 +288,50 @@ mod tests {
 
     fn names(all: Vec<Candidate<u32>>) -> Vec<u32> {
         expired(all, RUNS, now()).into_iter().map(|one| one.name).collect()
+    }
+
+    // VERIFIER-17
+    #[test]
+    fn the_runs_of_killed_processes_are_swept_once_and_living_ones_are_left_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let place = tempfile::tempdir().unwrap();
+        let artifacts = ArtifactDir::open_for(&place.path().join("a"), None).unwrap();
+        let setuid = |part: &str| {
+            let run = artifacts.create_run(act_core::clock::now()).unwrap();
+            let path = run.path().join(part);
+            std::fs::create_dir_all(&path).unwrap();
+            let path = path.join("shell");
+            std::fs::write(&path, "x").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o4755)).unwrap();
+            path
+        };
+        let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
+        let (build, view) = (setuid("build"), setuid("view/sub"));
+        assert_eq!(artifacts.sweep_killed().unwrap(), Swept::default(), "they live");
+        assert_eq!(mode(&build), 0o4755);
+        artifacts.release_runs();
+        let living = setuid("tmp");
+        assert_eq!(artifacts.sweep_killed().unwrap().privileged, 2);
+        assert_eq!((mode(&build) & 0o6000, mode(&view) & 0o6000), (0, 0));
+        assert_eq!(mode(&living), 0o4755);
+        assert_eq!(artifacts.sweep_killed().unwrap(), Swept::default());
+    }
+
+    // ARTIFACT-14, security line 122
+    #[test]
+    fn the_probe_of_a_killed_process_goes_and_that_of_a_living_one_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let artifacts = ArtifactDir::open_for(&place.path().join("a"), None).unwrap();
+        let runs = artifacts.path().join("runs");
+        for name in [".probe-00", "probe-1"] {
+            std::fs::write(runs.join(name), "").unwrap();
+        }
+        let none = || Ok(BTreeSet::new());
+        artifacts.prune(act_core::clock::now(), &|| true, none).unwrap();
+        assert!(runs.join(".probe-00").exists(), "it may be in use");
+        let later = act_core::clock::now() + TimeDelta::hours(1);
+        artifacts.prune(later, &|| true, none).unwrap();
+        assert!(!runs.join(".probe-00").exists() && runs.join("probe-1").exists());
     }
 
     // ARTIFACT-13, security line 118

@@ -37,6 +37,10 @@ const OVERLAY: &str = "overlay";
 /// The cache of a run that cannot use the shared one.
 const CACHE: &str = "cache";
 
+/// The directories of a run into which steps may have written, also if it ended in the middle.
+pub(super) const HELD_PARTS: [&str; 8] =
+    ["build", "tmp", "db", "snapshots", "home", VIEW, OVERLAY, CACHE];
+
 /// Maximum number of characters of a step's name in the name of its log file.
 const MAX_NAME: usize = 100;
 
@@ -77,6 +81,18 @@ impl RunDir {
 
     pub(super) fn identity(&self) -> io::Result<Identity> {
         self.handle.identity()
+    }
+
+    pub(super) fn handle(&self) -> &Dir {
+        &self.handle
+    }
+
+    /// Returns the directory of this name that the host made for the run: a part, or the view under the name `view`.
+    ///
+    /// # Errors
+    /// It is missing, or cannot be opened.
+    pub fn identity_of(&self, name: &str) -> io::Result<Identity> {
+        self.handle.subdirectory(name)?.identity()
     }
 
     /// Creates the directory of the copied view and returns its handle and path. It is mounted by itself at `build/tree`,
