@@ -6,6 +6,7 @@ mod detach;
 mod drill;
 mod elsewhere;
 mod fail_points;
+mod full_disk;
 mod held_store;
 mod moved;
 mod queue;

@@ -81,6 +81,22 @@ impl Events {
         }
     }
 
+    /// Sends an event to the first sink, and to the others only if `kept` says then that it is safe there. Returns false
+    /// otherwise; the event then counts as never sent.
+    pub fn emit_if_kept(&self, kind: EventKind, kept: impl FnOnce() -> bool) -> bool {
+        let mut stream = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let event = stream.next(kind);
+        let Some((first, others)) = stream.sinks.split_first_mut() else { return false };
+        first.event(&event);
+        if !kept() {
+            return false;
+        }
+        others.iter_mut().for_each(|sink| sink.event(&event));
+        stream.ended |= matches!(event.kind, EventKind::TaskFinished { .. });
+        stream.seq = event.seq;
+        true
+    }
+
     /// Warns the person at the terminal.
     pub fn warn(&self, text: impl Into<String>) {
         self.emit(notice(NoticeLevel::Warning, text.into()));
@@ -102,15 +118,18 @@ impl Stream {
             return;
         }
         self.ended |= matches!(kind, EventKind::TaskFinished { .. });
-        // A number for an event that programs do not get would be a gap for them.
-        if !kind.is_for_people() {
-            self.seq += 1;
-        }
-        let (seq, time, task_id) = (self.seq, crate::clock::now(), self.task_id.clone());
-        let event = Event { seq, time, task_id, kind };
+        let event = self.next(kind);
+        self.seq = event.seq;
         for sink in &mut self.sinks {
             sink.event(&event);
         }
+    }
+
+    /// Returns the event with its number.
+    fn next(&self, kind: EventKind) -> Event {
+        // A number for an event that programs do not get would be a gap for them.
+        let seq = self.seq + u64::from(!kind.is_for_people());
+        Event { seq, time: crate::clock::now(), task_id: self.task_id.clone(), kind }
     }
 }
 

@@ -284,6 +284,8 @@ pub enum ErrorType {
     ContainerCreation,
     ImagePull,
     ResourceExhaustion,
+    // The run ended, and its end could not be stored.
+    EndNotKept,
     Unknown,
 }
 
@@ -295,6 +297,7 @@ impl ErrorType {
             Self::ContainerCreation => "container_creation",
             Self::ImagePull => "image_pull",
             Self::ResourceExhaustion => "resource_exhaustion",
+            Self::EndNotKept => crate::reason::END_NOT_KEPT,
             Self::Unknown => "unknown",
         }
     }

@@ -8,9 +8,10 @@ use act_agent::editor::TaskResult;
 use act_audit::{AuditError, Entry, Event};
 use act_core::event::{EventKind, Events};
 use act_core::exit::Exit;
+use act_core::verification::Status;
 use act_core::{Failure, Outcome, TaskState, reason};
 use act_model::TokenLedger;
-use act_records::store::StoreError;
+use act_records::store::{RunRecord, StoreError};
 
 use crate::audit::attestation::keep_proof;
 use crate::queue::{OwnedTask, Stored};
@@ -57,37 +58,85 @@ impl FinishGuard {
     }
 
     /// Stores, records and emits the end. If the store holds another end, that one is emitted, so that what users
-    /// see is what is stored.
+    /// see is what is stored. An end that is stored nowhere is emitted as a failure of the machine.
     fn emit_end(&mut self, mut result: TaskResult) -> Exit {
         self.finished = true;
-        if let Some(owned_task) = &self.owned_task {
-            let stored = store_end(owned_task, &result.outcome, &self.events);
-            if let Some((outcome, why)) = self.instead(owned_task, &result.outcome, stored) {
-                result.outcome = outcome;
-                result.summary = why.or(result.summary);
-            }
-            let recorded = record_end(owned_task, &result.outcome, result.run_id.as_deref());
-            if let Err(error) = recorded {
-                self.events
-                    .warn(format!("cannot record the end of this task in the audit log: {error}"));
-            }
-            if let (Outcome::Success, Some(run_id)) = (&result.outcome, &result.run_id) {
-                self.keep_proof(owned_task, run_id);
-            }
+        let Some(owned_task) = self.owned_task.clone() else { return self.emit(result) };
+        owned_task.context.use_room();
+        if !is_run_stored(&owned_task, &result) {
+            let why = "the last run passed, and its end could not be saved to the database; `act verify` repeats it";
+            result = TaskResult {
+                outcome: Outcome::infra(reason::END_NOT_KEPT),
+                summary: Some(why.to_owned()),
+                ..result
+            };
         }
-        let (state, exit) = (result.outcome.state(), result.outcome.exit());
-        self.events.emit(EventKind::TaskFinished {
-            state,
-            exit_code: exit as u8,
-            run_id: result.run_id,
-            reason: result.outcome.reason().map(str::to_owned),
-            summary: result.summary,
-            report_path: result.report_path,
-            tokens: self.ledger.by_role(),
-            gate_inputs_changed: result.gate_inputs_changed,
-            edits_refused: result.edits_refused,
-        });
-        exit
+        match store_end(&owned_task, &result.outcome, &self.events) {
+            Ok(Stored::AsWanted) => {}
+            Ok(Stored::Otherwise(outcome)) if outcome.state() == TaskState::Cancelled => {
+                result.outcome = outcome;
+            }
+            Ok(Stored::Otherwise(outcome)) => {
+                let why = "another act process took this one for dead and has ended the task";
+                (result.outcome, result.summary) = (outcome, Some(why.to_owned()));
+            }
+            Err(error) if !owned_task.is_running() => {
+                let task_id = &owned_task.task_id;
+                let why = format!(
+                    "{error}; the end of the task could not be saved: the next act in this repository records it as \
+                     cancelled, and `act run --again {task_id}` then runs it again"
+                );
+                result.outcome = Outcome::NotStored { reason: error.code().to_owned() };
+                result.summary = Some(why);
+            }
+            Err(error) => return self.emit_journaled(&owned_task, result, &error),
+        }
+        self.record(&owned_task, &result);
+        self.emit(result)
+    }
+
+    /// Emits an end that the store does not have: as it is if the journal has it, from which the next command restores it, and
+    /// otherwise as a failure.
+    fn emit_journaled(
+        &self,
+        owned_task: &OwnedTask,
+        result: TaskResult,
+        error: &StoreError,
+    ) -> Exit {
+        let (state, exit) = (result.outcome.state().as_str(), result.outcome.exit());
+        let before = owned_task.journal_end();
+        let ended = || owned_task.is_journaled();
+        if self.events.emit_if_kept(self.finished(result.clone()), ended) {
+            self.record(owned_task, &result);
+            self.events.warn(format!(
+                "{error}; the result ({state}) could not be saved to the database; the next act command restores it from \
+                 the journal"
+            ));
+            return exit;
+        }
+        owned_task.cut_journal(before);
+        let why = format!(
+            "{error}; the task ended as {state}, but the result could not be saved; your working tree keeps its changes"
+        );
+        let result = TaskResult {
+            outcome: Outcome::infra(reason::END_NOT_KEPT),
+            summary: Some(why),
+            ..result
+        };
+        self.record(owned_task, &result);
+        self.emit(result)
+    }
+
+    /// Records the end in the audit log, and stores the evidence of a success.
+    fn record(&self, owned_task: &OwnedTask, result: &TaskResult) {
+        let recorded = record_end(owned_task, &result.outcome, result.run_id.as_deref());
+        if let Err(error) = recorded {
+            self.events
+                .warn(format!("cannot record the end of this task in the audit log: {error}"));
+        }
+        if let (Outcome::Success, Some(run_id)) = (&result.outcome, &result.run_id) {
+            self.keep_proof(owned_task, run_id);
+        }
     }
 
     /// Stores the evidence of a success where it outlives the run. The success does not depend on it.
@@ -101,48 +150,35 @@ impl FinishGuard {
         }
     }
 
-    /// Returns the end that is emitted if the wanted one could not be stored, and the text that replaces the
-    /// summary.
-    fn instead(
-        &self,
-        owned_task: &OwnedTask,
-        wanted: &Outcome,
-        stored: Result<Stored, StoreError>,
-    ) -> Option<(Outcome, Option<String>)> {
-        let task_id = &owned_task.task_id;
-        Some(match stored {
-            Ok(Stored::AsWanted) => return None,
-            Ok(Stored::Otherwise(outcome)) if outcome.state() == TaskState::Cancelled => {
-                (outcome, None)
-            }
-            Ok(Stored::Otherwise(outcome)) => {
-                let why = "another act process took this one for dead and has ended the task";
-                (outcome, Some(why.to_owned()))
-            }
-            Err(error) if !owned_task.is_running() => {
-                let why = format!(
-                    "{error}; the end of the task could not be saved: the next act in this repository records it as \
-                     cancelled, and `act run --again {task_id}` then runs it again"
-                );
-                (Outcome::NotStored { reason: error.code().to_owned() }, Some(why))
-            }
-            Err(error) => {
-                let state = wanted.state().as_str();
-                let text = format!(
-                    "{error}; the result ({state}) could not be saved to the database; the next act command restores it from the journal"
-                );
-                self.events.emit(EventKind::Diagnosis { text });
-                // The line of the diagnosis had to reach the journal as well.
-                if owned_task.is_journaled() {
-                    return None;
-                }
-                let why = format!(
-                    "{error}; the task ended as {state}, but the result could not be saved; your working tree keeps its changes"
-                );
-                (Outcome::infra(reason::END_NOT_KEPT), Some(why))
-            }
-        })
+    fn emit(&self, result: TaskResult) -> Exit {
+        let exit = result.outcome.exit();
+        self.events.emit(self.finished(result));
+        exit
     }
+
+    fn finished(&self, result: TaskResult) -> EventKind {
+        let (state, exit) = (result.outcome.state(), result.outcome.exit());
+        EventKind::TaskFinished {
+            state,
+            exit_code: exit as u8,
+            run_id: result.run_id,
+            reason: result.outcome.reason().map(str::to_owned),
+            summary: result.summary,
+            report_path: result.report_path,
+            tokens: self.ledger.by_role(),
+            gate_inputs_changed: result.gate_inputs_changed,
+            edits_refused: result.edits_refused,
+        }
+    }
+}
+
+/// Returns whether the store says of the run of a success that it passed. Later commands believe the store.
+fn is_run_stored(owned_task: &OwnedTask, result: &TaskResult) -> bool {
+    let (Outcome::Success, Some(run_id)) = (&result.outcome, &result.run_id) else { return true };
+    let status = Status::Pass.as_str();
+    let stored = |run: RunRecord| run.status.as_deref() == Some(status);
+    // A store that cannot be read does not take the end either.
+    owned_task.context.store.run(run_id).map_or(true, |run| run.is_some_and(stored))
 }
 
 /// Stores the end of the task. Repeats this while the error may pass, and removes old runs once to make room.

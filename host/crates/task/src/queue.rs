@@ -25,7 +25,7 @@ use act_audit::{Audit, AuditError};
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_core::process::{Life, Process};
 use act_core::{Failure, Outcome, fail_point, process, reason};
-use act_records::artifacts::{ArtifactDir, Journal};
+use act_records::artifacts::{ArtifactDir, Journal, Reserve};
 use act_records::store::{Store, StoreError, Submission, TaskRecord, TaskState, UnfinishedTask};
 use act_workspace::{RepoLock, RootIdentity, RootMoved, head_commit};
 
@@ -423,6 +423,8 @@ pub(super) struct TaskContext {
     pub(super) this: Process,
     /// The audit log.
     pub(super) audit: Audit,
+    /// Room on the disk for the end of the task or verification, until that is stored.
+    pub(super) room: Arc<Mutex<Option<Reserve>>>,
 }
 
 impl TaskContext {
@@ -436,7 +438,32 @@ impl TaskContext {
         })?;
         let repo = identity.to_string();
         let audit = prepare::audit(&artifacts, &store)?;
-        Ok(Self { store, artifacts, repo, this: Process::this(), audit })
+        let this = Process::this();
+        Ok(Self { store, artifacts, repo, this, audit, room: Arc::default() })
+    }
+
+    /// Reserves room on the disk for the end, so that what is reported can be stored.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full (`store_unusable`).
+    pub(super) fn reserve_room(&self) -> Result<(), Failure> {
+        let room = self.artifacts.reserve().map_err(|error| {
+            let state = self.artifacts.path().join("state");
+            let message = format!(
+                "{} has no room for the result: 1 MiB cannot be reserved: {error}",
+                state.display()
+            );
+            Failure::refused("store_unusable", message)
+                .hint("make room there, or set AGENT_ARTIFACT_DIR")
+        })?;
+        *self.room.lock().unwrap_or_else(PoisonError::into_inner) = Some(room);
+        Ok(())
+    }
+
+    /// Gives the reserved room back, for the end that is stored now. Returns whether there was any.
+    pub(super) fn use_room(&self) -> bool {
+        self.room.lock().unwrap_or_else(PoisonError::into_inner).take().is_some()
     }
 
     /// Returns the audit log for records about the repository at its present commit.
@@ -545,7 +572,7 @@ pub(super) struct OwnedTask {
     journaled: Arc<AtomicBool>,
     /// The lock on the journal, which shows other processes that this one lives. Held even if the journal cannot
     /// be written any more.
-    _lives: Option<OwnedFd>,
+    lives: Option<OwnedFd>,
     /// The audit log for records of this task, once it has started.
     audit: OnceLock<Audit>,
 }
@@ -564,7 +591,7 @@ impl OwnedTask {
             context,
             task_id: task_id.to_owned(),
             running: AtomicBool::new(false),
-            _lives: journal.as_ref().ok().and_then(|journal| journal.hold().ok()),
+            lives: journal.as_ref().ok().and_then(|journal| journal.hold().ok()),
             journaled: Arc::new(AtomicBool::new(journal.is_ok())),
             journal: Mutex::new(Some(journal)),
             audit: OnceLock::new(),
@@ -601,9 +628,24 @@ impl OwnedTask {
         *self.journal.lock().unwrap() = Some(Ok(Journal { file, lines: 0 }));
     }
 
-    /// Returns whether every event so far is in the journal.
+    /// Returns whether every event so far is in the journal and on the disk.
     pub(super) fn is_journaled(&self) -> bool {
-        self.journaled.load(Ordering::SeqCst)
+        let synced = |journal: &OwnedFd| rustix::fs::fdatasync(journal).is_ok();
+        self.journaled.load(Ordering::SeqCst) && self.lives.as_ref().is_some_and(synced)
+    }
+
+    /// Returns the size of the journal.
+    pub(super) fn journal_end(&self) -> Option<u64> {
+        u64::try_from(rustix::fs::fstat(self.lives.as_ref()?).ok()?.st_size).ok()
+    }
+
+    /// Cuts the journal off at a size that it had, so that no later command reads an event that was not reported.
+    pub(super) fn cut_journal(&self, end: Option<u64>) {
+        if let (Some(journal), Some(end)) = (&self.lives, end) {
+            // A part of a line that stays is recognised as such by its missing line feed.
+            let _ = rustix::fs::ftruncate(journal, end);
+            let _ = rustix::fs::seek(journal, rustix::fs::SeekFrom::Start(end));
+        }
     }
 
     pub(super) fn is_running(&self) -> bool {

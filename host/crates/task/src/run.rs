@@ -166,6 +166,7 @@ pub(super) async fn follow(
 ) -> Exit {
     let ledger = TokenLedger::limited(accepted.ready.max_tokens());
     let events = task_events(&accepted.owned_task, &ledger, sinks);
+    prepare::notices().into_iter().for_each(|text| events.warn(text));
     let context = accepted.owned_task.context.clone();
     let root = accepted.ready.config.root.clone();
     let exit = wait_and_work(accepted, &ledger, &events, cancel).await;
@@ -260,6 +261,9 @@ async fn start_work(
             Err(error) => return guard.refuse(&error.into()),
         },
     };
+    if let Err(full) = owned_task.context.reserve_room() {
+        return guard.refuse(&full);
+    }
     match StoreRetry::new(events).ask(cancel, || owned_task.start()).await {
         Some(Ok(true)) => {}
         // The task was cancelled in the last moment.
@@ -514,7 +518,10 @@ impl RunningTask<'_> {
             base.stop().await;
         }
         if let (Some(overlay), Some(draft)) = (overlay, finished.draft.take()) {
-            propose(owned_task, lock.root().path(), &overlay, draft, events);
+            match overlay.files().is_empty() {
+                true => finished = proposal::nothing_to_do(finished),
+                false => propose(owned_task, lock.root().path(), &overlay, draft, events),
+            }
         }
         Ok(finished)
     }
@@ -545,6 +552,7 @@ impl RunningTask<'_> {
                 }
             }
         }
+        retention::sweep_killed(&self.owned_task.context.artifacts, events).await;
         match engine.ensure_image(&ready.config.pipeline.image, events, cancel).await {
             Ok(Some(image)) => ImageLookup::Ready(image),
             Ok(None) => ImageLookup::Cancelled,

@@ -46,10 +46,22 @@ impl Sink for RunSink {
             EventKind::VerifyStarted { run_id, .. } => {
                 (store.run_started(run_id, self.task_id.as_deref(), repo, this), "verify_started")
             }
-            EventKind::VerifyFinished { run_id, status, audit_head, .. } => (
-                store.run_finished(run_id, status.as_str(), audit_head.as_deref()),
-                "verify_finished",
-            ),
+            EventKind::VerifyFinished { run_id, status, audit_head, .. } => {
+                let store_end =
+                    || store.run_finished(run_id, status.as_str(), audit_head.as_deref());
+                let stored = match store_end() {
+                    // A step has filled the disk. The end of the task reserves room again if there is any.
+                    Err(StoreError::Full { .. } | StoreError::Unusable { .. })
+                        if self.context.use_room() =>
+                    {
+                        let stored = store_end();
+                        let _ = self.context.reserve_room();
+                        stored
+                    }
+                    stored => stored,
+                };
+                (stored, "verify_finished")
+            }
             EventKind::Evidence { evidence } => {
                 let Some(task_id) = &self.task_id else { return };
                 (store.evidence(task_id, &evidence.words()), "evidence")

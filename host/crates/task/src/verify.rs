@@ -18,9 +18,9 @@ use act_config::Config;
 use act_core::Failure;
 use act_core::event::{Events, Sink};
 use act_core::verification::{
-    InfraError, Verdict, Verification, Verifier, Warning, WarningCode, lessens, marks,
+    ErrorType, InfraError, Verdict, Verification, Verifier, Warning, WarningCode, lessens, marks,
 };
-use act_records::store::ProposalRecord;
+use act_records::store::{ProposalRecord, Store};
 use act_verifier::{
     DockerVerifier, Downloads, Engine, FoundImage, NameNow, RecordedImage, ResolvedImage,
     VerificationConfig,
@@ -66,11 +66,13 @@ pub(super) async fn run_pipeline(
     }
     let context = prepare::open_context(&ready.artifacts, &root)?;
     let audit = context.audit_here(&root)?;
+    context.reserve_room()?;
     anchor::first(ready.anchored, &context.audit, &root, &cancel).await?;
     let runs = Box::new(RunSink::new(&context, None));
     let timing = Box::new(TimingSink::new(&context, None));
     let recording: [Box<dyn Sink>; 2] = [runs, timing];
     let events = Events::new("", recording.into_iter().chain(sinks).collect());
+    prepare::notices().into_iter().for_each(|text| events.warn(text));
     let surroundings = Surroundings { root: lock.root(), audit: &audit, events: &events };
     // This process has the lock, so no process is still writing a proposal.
     let half = match purpose {
@@ -78,8 +80,10 @@ pub(super) async fn run_pipeline(
         Purpose::CheckClaim(_) => vec![],
     };
     let mut response = run_and_report(ready, surroundings, &mut purpose, &cancel).await?;
+    context.use_room();
     if let Some(response) = &mut response {
         response.warnings.extend(half);
+        keep_end(&context.store, response);
     }
     if let (Purpose::CheckClaim(claim), Some(response)) = (&purpose, &response) {
         claim.record(&audit, response)?;
@@ -89,6 +93,34 @@ pub(super) async fn run_pipeline(
     retention::make_room(&context, &cancel, &events).await;
     anchor::anchor(&context.audit, &root, &cancel, &events).await;
     Ok(response)
+}
+
+/// Makes a failure of a run whose end the store does not have: later commands believe the store.
+fn keep_end(store: &Store, response: &mut Verification) {
+    let Some(run_id) = &response.run_id else { return };
+    let status = response.verdict.status().as_str();
+    let is_stored = || match store.run(run_id.as_str()) {
+        Ok(Some(run)) if run.status.as_deref() == Some(status) => Ok(true),
+        Ok(_) => Ok(false),
+        Err(error) => Err(error),
+    };
+    let head = response.manifest.as_ref().and_then(|manifest| manifest.audit_head.as_deref());
+    let stored = match is_stored() {
+        Ok(false) => store.run_finished(run_id.as_str(), status, head).and_then(|()| is_stored()),
+        stored => stored,
+    };
+    let why = match stored {
+        Ok(true) => return,
+        Ok(false) => "the database does not have the run any more".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    // An error that came first is the one to report.
+    if response.verdict.infra().is_none() {
+        let message =
+            format!("the run ended as {status}, but the result could not be saved: {why}");
+        response.verdict = Verdict::Infra(InfraError::new(ErrorType::EndNotKept, message));
+        response.manifest = None;
+    }
 }
 
 /// Warns of proposals that were written in part: the verdict is then about an incomplete change.
@@ -124,6 +156,7 @@ async fn run_and_report(
         () = cancel.cancelled() => return Ok(None),
         _ = engine.reap_orphans() => {}
     }
+    retention::sweep_killed(&artifacts, events).await;
     let name = &config.pipeline.image;
     let (resolved, downloads) = match purpose {
         Purpose::Verify(downloads) => (engine.ensure_image(name, events, cancel).await, *downloads),

@@ -176,6 +176,7 @@ impl Check<'_> {
                     warnings: &mut warnings,
                     cancel: self.cancel,
                     disconnected: None,
+                    trouble: None,
                 };
                 run_steps(config.pipeline.steps.iter(), &mut steps, &mut commands).await
             }

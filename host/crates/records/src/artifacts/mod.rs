@@ -14,6 +14,7 @@ mod cache;
 mod journal;
 mod originals;
 mod proofs;
+mod reserve;
 mod retention;
 mod run_dir;
 mod task_dir;
@@ -24,6 +25,7 @@ pub use artifact_dir::{ArtifactDir, ArtifactDirError};
 pub use bases::{Base, BaseFile, BaseRecord, BaseSize, NewBase};
 pub use cache::{Cache, CacheSize, cache_names, tidying_script};
 pub use journal::{Journal, newest_journals};
+pub use reserve::Reserve;
 pub use retention::{KnownRuns, Pruned};
 pub use run_dir::{
     EvidencePlace, LogError, LogText, OverlayDirs, RecordedManifest, RunDir, STEP_PARTS, log_name,
