@@ -78,14 +78,6 @@ impl Proxy {
         format!("unix://{}", self.socket.display())
     }
 
-    /// Every connection ends, and new ones are taken.
-    pub(crate) fn cut_connections(&self) {
-        let mut tasks = self.tasks.lock().unwrap();
-        for connection in tasks.as_mut().unwrap().drain(1..) {
-            connection.abort();
-        }
-    }
-
     /// Every connection ends and no new one is taken.
     pub(crate) fn cut(&self) {
         for task in self.tasks.lock().unwrap().take().unwrap() {

@@ -504,8 +504,7 @@ fn denials_are_listed_without_red_tests_and_a_repository_alone() {
     assert_eq!((here.1.len(), there.1.len()), (1, 1));
     assert_ne!(here.1, there.1);
     assert!(here.0 + there.0 <= all["records"].as_array().unwrap().len());
-    assert!(
-        red.contains("repo") || red.contains(here.1.first().unwrap().trim_matches('"')),
-        "{red}"
-    );
+    // No task ran there, so the column has the beginning of the identity.
+    let identity = here.1.first().unwrap().trim_matches('"').to_owned();
+    assert!(red.contains(&identity[..12]), "{identity}\n{red}");
 }

@@ -189,6 +189,7 @@ fn a_caller_who_is_not_root_verifies_in_every_view_and_owns_all_that_stays() {
              source_writes: warn\n  steps: [{{name: test, command: '{step}'}}]\n"
         );
         let story = Act::new().file("code", "x\n").file("agent.yaml", yaml);
+        let story = story.config_toml("[verifier]\nuser = \"root\"\n");
         let place = story.repo().parent().unwrap().to_owned();
         let binary = place.join("act");
         std::fs::copy(program(), &binary).unwrap();

@@ -18,13 +18,14 @@ fn used() -> Act {
 
 /// Returns the directories and files that are checked, from the outermost.
 fn trusted(act: &Act) -> Vec<PathBuf> {
-    let names = ["", "runs", "cache", "state", "state/act.db"];
-    names.map(|name| act.artifacts().join(name)).into()
+    let names = ["runs", "cache", "state", "state/act.db"];
+    let inside = names.map(|name| act.artifacts().join(name));
+    [act.artifacts()].into_iter().chain(inside).collect()
 }
 
 #[track_caller]
 fn foreign(done: Done, place: &Path, holder: &str) {
-    let place = place.to_str().unwrap().trim_end_matches('/');
+    let place = place.to_str().unwrap();
     done.status(1)
         .stdout("")
         .stderr_has(&format!("{place} can be written by others: it has {holder}"))
@@ -94,9 +95,8 @@ fn what_others_can_write_is_closed_and_said_once() {
         for mode in [0o770, 0o707, 0o777] {
             set_mode(&place, mode);
             let text = format!("could be written by others (mode {mode:04o})");
-            let place_text = place.to_str().unwrap().trim_end_matches('/');
             let closed = act.clone().act(["queue"]).status(0);
-            let said = format!("{place_text} {text}");
+            let said = format!("{} {text}", place.display());
             assert_eq!(closed.stderr_text().matches(&said).count(), 1, "{closed}");
             assert_eq!(mode_of(&place) & 0o022, 0, "{place:?}");
             act.clone().act(["queue"]).status(0).stderr_lacks("could be written by others");
@@ -126,7 +126,7 @@ fn directories_above_may_be_sticky_and_no_more() {
     // The directory itself may be like /tmp, where others cannot replace what is ours.
     set_mode(&above, 0o1777);
     let act = act.env("AGENT_ARTIFACT_DIR", &above);
-    act.act(["queue"]).status(0).stderr_lacks("written by others");
+    act.clone().act(["queue"]).status(0).stderr_lacks("written by others");
     assert_eq!(mode_of(&above), 0o1777);
 }
 
@@ -153,7 +153,7 @@ fn an_access_list_does_not_let_others_write_any_more() {
         act_core::testing::skip("the file system has no access lists");
         return;
     }
-    act.act(["queue"]).status(0).stderr_has("runs could be written by others (mode 0770)");
+    act.clone().act(["queue"]).status(0).stderr_has("runs could be written by others (mode 0770)");
     let mut now = [0u8; 256];
     let length = getxattr(&runs, NAME, &mut now).unwrap();
     let mask = now[4..length].chunks(8).find(|entry| entry[0] == MASK).unwrap();

@@ -88,11 +88,11 @@ fn compile(root: &Path, target: &Path) -> Outcome<Built> {
     let tests = root.join("tests/fixtures/components");
     // The entries are watched and not the directory, because an editor may create a `target` in it.
     for entry in entries(&workspace)?.into_iter().filter(|path| !path.ends_with("target")) {
-        println!("cargo:rerun-if-changed={}", entry.display());
+        watch(&entry);
     }
-    println!("cargo:rerun-if-changed={}", root.join("wit").display());
+    watch(&root.join("wit"));
     if tests.is_dir() {
-        println!("cargo:rerun-if-changed={}", tests.display());
+        watch(&tests);
     }
 
     let cargo = wasm_cargo()?;
@@ -155,6 +155,17 @@ fn steers_the_outer_build(name: &str) -> bool {
         || name.starts_with("CARGO_BUILD_")
         || name.starts_with("CARGO_PROFILE_")
         || name.starts_with("CARGO_TARGET_")
+}
+
+/// Runs this script again when the path, or a file anywhere below it, changes. Components that were built from older interfaces
+/// do not link, so every file is named and not the directory alone.
+fn watch(path: &Path) {
+    println!("cargo:rerun-if-changed={}", path.display());
+    for entry in std::fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_name() != "target" {
+            watch(&entry.path());
+        }
+    }
 }
 
 /// The command that builds guests: `WASM_CARGO`, or else the command that `scripts/setup` saved, or else `cargo`.

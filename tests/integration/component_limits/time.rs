@@ -80,7 +80,7 @@ async fn security_line_15_three_loops_are_three_attempts_and_the_query_has_faile
     let question = Question { text: "loop".to_owned(), ..Question::default() };
     let events = heard.events();
     let ended = scout::ask(&scout, &question, &Unasked, &events, &waits, &never).await;
-    let Err(QueryEnd::Failed(why)) = ended else { panic!("{ended:?}") };
+    let Err(QueryEnd::Failed { message: why, .. }) = ended else { panic!("{ended:?}") };
     assert!(why.contains("3 attempts") && why.contains("300 ms"), "{why}");
     assert_eq!(*waits.0.lock().unwrap(), [1, 2].map(Duration::from_secs));
     let outcomes: Vec<_> = heard

@@ -119,10 +119,10 @@ fn foreign_round() -> Option<()> {
     }
     let act = Act::new().pipeline(image(), &[("test", "true")]);
     act.clone().act(["queue"]).status(0);
-    let places = ["", "runs", "cache", "state", "state/act.db"];
-    let at = rand::rng().random_range(0..places.len());
-    let place = act.artifacts().join(places[at]);
-    std::os::unix::fs::chown(&place, Some(4321), None).unwrap();
+    let inside = ["runs", "cache", "state", "state/act.db"].map(|name| act.artifacts().join(name));
+    let places = [&[act.artifacts()][..], &inside].concat();
+    let place = &places[rand::rng().random_range(0..places.len())];
+    std::os::unix::fs::chown(place, Some(4321), None).unwrap();
     let refused = act.clone().act(["verify", "--json"]).status(1);
     assert_eq!(refused.json()["code"], "artifact_dir_foreign", "{place:?}");
     assert_eq!(std::fs::read_dir(act.artifacts().join("runs")).unwrap().count(), 0);

@@ -92,6 +92,7 @@ fn failure(failure: ComponentFailure, facts_only: bool) -> QueryFailure {
     QueryFailure {
         is_unfit,
         message: failure.to_string(),
+        hint: failure.hint(),
         is_retryable: failure.is_retryable(),
         retry_after: failure.retry_after(),
         cancelled: matches!(failure, ComponentFailure::Cancelled),

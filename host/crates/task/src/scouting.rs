@@ -354,9 +354,8 @@ impl LoadedScout {
                 let spent = Failure::refused("budget", "the token budget is spent");
                 return Ok(QuestionResult::Failed(Failure { exit: Exit::Stuck, ..spent }));
             }
-            Err(QueryEnd::Failed(message)) => {
-                let failed = Failure::refused("scout_failed", message)
-                    .hint("`act doctor --model` checks the model; `--verbose` shows every attempt");
+            Err(QueryEnd::Failed { message, hint }) => {
+                let failed = Failure::refused("scout_failed", message).hint(hint);
                 return Ok(QuestionResult::Failed(Failure { exit: Exit::Infra, ..failed }));
             }
         };

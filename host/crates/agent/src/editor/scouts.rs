@@ -124,7 +124,7 @@ impl Session<'_> {
                 }
                 Err(QueryEnd::Cancelled) => return Err(TaskResult::cancelled().into()),
                 Err(QueryEnd::Budget) => return Err(budget_spent().into()),
-                Err(QueryEnd::Failed(diagnosis)) => {
+                Err(QueryEnd::Failed { message: diagnosis, .. }) => {
                     return Err(TaskResult::infra(reason::SCOUT_FAILED, diagnosis).into());
                 }
             }

@@ -79,6 +79,8 @@ pub trait Scout: Send + Sync {
 #[error("{message}")]
 pub struct QueryFailure {
     pub message: String,
+    /// What the user can do about it.
+    pub hint: &'static str,
     /// Another attempt may succeed.
     pub is_retryable: bool,
     pub retry_after: Option<Duration>,
@@ -102,7 +104,11 @@ pub enum QueryEnd {
     Cancelled,
     /// The task's tokens are spent.
     Budget,
-    Failed(String),
+    Failed {
+        message: String,
+        /// What the user can do about the last failure.
+        hint: &'static str,
+    },
 }
 
 impl Retryable for QueryFailure {
@@ -117,6 +123,7 @@ impl Retryable for QueryFailure {
     fn cancelled() -> Self {
         Self {
             message: "cancelled".into(),
+            hint: "run the command again",
             is_retryable: false,
             retry_after: None,
             cancelled: true,
@@ -186,7 +193,8 @@ pub async fn ask(
             n => format!("{n} attempts"),
         };
         let name = scout.name();
-        QueryEnd::Failed(format!("{name} gave no report after {times}: {}", failure.message))
+        let message = format!("{name} gave no report after {times}: {}", failure.message);
+        QueryEnd::Failed { message, hint: failure.hint }
     })
 }
 
@@ -275,6 +283,7 @@ impl Query<'_> {
         }
         QueryFailure {
             message,
+            hint: "the answer does not fit the schema of its report; `--verbose` shows every attempt",
             is_retryable: true,
             retry_after: None,
             cancelled: false,
@@ -415,13 +424,13 @@ mod tests {
         for facts_only in [false, true] {
             let failures = [false; 3].map(|unfit| Err(failure(unfit)));
             let (report, asked) = asked("scout-a", facts_only, failures);
-            let Err(QueryEnd::Failed(why)) = report else { panic!("{report:?}") };
+            let Err(QueryEnd::Failed { message: why, .. }) = report else { panic!("{report:?}") };
             assert_eq!(why, "scout-a gave no report after 3 attempts: why");
             assert_eq!(kinds(&asked), [facts_only; 3]);
         }
         let failures = [true; 3].map(|unfit| Err(failure(unfit)));
         let (report, asked) = asked("licences", false, failures);
-        assert!(matches!(report, Err(QueryEnd::Failed(_))), "{report:?}");
+        assert!(matches!(report, Err(QueryEnd::Failed { .. })), "{report:?}");
         assert_eq!(kinds(&asked), [false; 3], "the host knows no facts of other Scouts");
     }
 }

@@ -104,7 +104,8 @@ impl ArtifactDir {
     pub fn open_for(path: &Path, repo: Option<&Path>) -> Result<Self, ArtifactDirError> {
         let unusable = |source| ArtifactDirError::Unusable { path: path.to_owned(), source };
         let (existing, missing) = Self::check_path(path, repo)?;
-        let path = existing.join(missing);
+        // Joining an empty path would add a slash at the end.
+        let path = if missing.as_os_str().is_empty() { existing } else { existing.join(missing) };
         fs::DirBuilder::new().recursive(true).mode(0o700).create(&path).map_err(unusable)?;
         let top = Dir::open(&path).map_err(unusable)?;
         let mut tightened = vec![];
