@@ -19,7 +19,6 @@ macro_rules! for_each_reason {
             Protected "protected",
             Guarded "guarded",
             Boundary "boundary",
-            ReadOnly "read_only",
             OutsideRepo "outside_repo",
             Excluded "excluded",
             Binary "binary",

@@ -225,7 +225,10 @@ fn a_file_without_write_permission_is_read_only_by_every_route() {
     let told = act.script(&script(turns)).run("write the answer").status(0).script_used_up();
     assert_eq!(told.read("locked.txt"), "as it is\n");
     assert!(!told.repo().join("b.txt").exists());
-    assert_eq!(refused(&told), json!({"read_only": 3}));
+    assert_eq!(refused(&told), json!({"protected": 3}));
     let answer = &answers(&told)[2];
-    assert!(answer.starts_with("read_only: ") && answer.contains("chmod u+w"), "{answer}");
+    assert!(
+        answer.starts_with("protected: read_only: ") && answer.contains("chmod u+w"),
+        "{answer}"
+    );
 }

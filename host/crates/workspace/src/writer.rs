@@ -236,7 +236,7 @@ impl EditError {
             Self::Exists { .. } => Reason::Exists,
             Self::NotFound { .. } => Reason::NotFound,
             Self::Forbidden { reason, .. } => *reason,
-            Self::ReadOnly { .. } => Reason::ReadOnly,
+            Self::ReadOnly { .. } => Reason::Protected,
             Self::Untested { .. } => Reason::Excluded,
             Self::NotAFile { .. } => Reason::NotAFile,
             Self::Path { error, .. } => error.reason(),
@@ -250,7 +250,11 @@ impl EditError {
 
     /// Returns the stable word of the reason.
     pub fn word(&self) -> Option<&'static str> {
-        self.reason().map(Reason::word)
+        match self {
+            // The interface of components has no case of its own for it, so tools report it as protected.
+            Self::ReadOnly { .. } => Some("read_only"),
+            other => other.reason().map(Reason::word),
+        }
     }
 }
 
