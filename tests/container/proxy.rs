@@ -1,6 +1,8 @@
 //! A socket before the real engine that can be cut, as if the engine had died, or answers some requests itself: the real one is
 //! never touched.
 
+#![allow(dead_code, reason = "each test crate uses another part")]
+
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
