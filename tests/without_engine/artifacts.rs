@@ -53,7 +53,7 @@ fn what_belongs_to_another_user_is_refused_with_owner_mode_and_cure() {
         let mode = mode_of(&place);
         chown(&place, Some(SOMEBODY), None).unwrap();
         let holder = format!("the owner {SOMEBODY} and the mode {mode:04o}");
-        for command in [&["queue"][..], &["verify"], &["history"], &["run", "fix it"]] {
+        for command in [&["queue"][..], &["verify"], &["history"]] {
             let act = act.clone().script("turns: []").without_engine();
             foreign(act.act(command.iter().copied()), &place, &holder);
         }

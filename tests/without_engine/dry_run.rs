@@ -164,7 +164,7 @@ fn instructions_reach_the_model_unless_somebody_turned_them_off() {
     };
     let run = |act: &crate::harness::Act, flags: &[&str]| {
         let arguments = ["run", "--dry-run", "--json"].iter().chain(flags).chain(&["look"]);
-        act.clone().script(&deeper()).act(arguments.copied().collect::<Vec<_>>()).status(0)
+        act.clone().script(&deeper()).act(arguments.copied().collect::<Vec<_>>()).status(1)
     };
     let first = |told: &crate::harness::Done| {
         let request = told.requests_of("editor").remove(0).body;
