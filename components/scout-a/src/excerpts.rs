@@ -43,6 +43,8 @@ const BETWEEN: u32 = 3;
 /// Number of the best definitions that are shown as a whole where they have room together in this share of all bytes.
 const WHOLES: usize = 4;
 const WHOLE: f64 = 0.55;
+/// Maximum number of bytes with which a file is completed of which more than half is shown.
+const REST: usize = 2_500;
 /// Definitions whose calls are followed: the best ones with at least this share of the best score.
 const CALLERS: usize = 3;
 const CALLER: f64 = 0.4;
@@ -189,12 +191,27 @@ pub(crate) fn of(world: World<'_>, known: &Known, most: usize) -> Vec<Excerpt> {
         }
     }
     let (mut left, mut shown) = (most, vec![]);
+    let mut whole = BTreeSet::new();
     for Section { file, choices, .. } in found {
+        if whole.contains(&file) {
+            continue;
+        }
         let Some(ranges) = choices.into_iter().find(|one| files.bytes(file, one) <= left) else {
             continue;
         };
         left -= files.bytes(file, &ranges);
         shown.extend(ranges.into_iter().map(|(first, last)| (file, first, last)));
+        // A file of which most is shown is shown whole: its last lines cost less than a request for them.
+        let of_file = shown.iter().filter(|(of, ..)| *of == file);
+        let has = files.bytes(file, &of_file.map(|(_, first, last)| (*first, *last)).collect());
+        let all = (1, files.lines(file).len() as u32);
+        let rest = files.bytes(file, &vec![all]).saturating_sub(has);
+        if rest <= has.min(REST).min(left) {
+            left -= rest;
+            whole.insert(file);
+            shown.retain(|(of, ..)| *of != file);
+            shown.push((file, all.0, all.1));
+        }
     }
     in_order(&files.paths, &shown)
 }
@@ -258,28 +275,34 @@ fn raise_called(world: World<'_>, files: &mut Files<'_>, chosen: &[u32], found: 
         if places.iter().any(|(file, _)| *file == caller) {
             places.retain(|(file, _)| *file == caller);
         }
-        let [(file, symbol)] = places[..] else { continue };
-        let lines = files.lines(file);
-        let (defined, last) = (symbol.first_line.max(1), symbol.last_line.min(lines.len() as u32));
-        if defined > last {
+        // Two types of one file may have a method of the same name; more of them are a convention.
+        if places.len() > if places[0].0 == caller { 2 } else { 1 } {
             continue;
         }
-        let whole = (with_comment(&lines, defined), last);
-        let covers = |section: &&mut Section| {
-            section.file == file && section.whole.0 <= defined && last <= section.whole.1
-        };
-        match found.iter_mut().find(covers) {
-            Some(section) if section.is_definition() => {
-                section.score = section.score.max(CALLED * score);
+        for (file, symbol) in places {
+            let lines = files.lines(file);
+            let (defined, last) =
+                (symbol.first_line.max(1), symbol.last_line.min(lines.len() as u32));
+            if defined > last {
+                continue;
             }
-            _ => found.push(Section {
-                file,
-                name: name.to_owned(),
-                is_named: false,
-                whole,
-                choices: vec![vec![whole]],
-                score: CALLED * score,
-            }),
+            let whole = (with_comment(&lines, defined), last);
+            let covers = |section: &&mut Section| {
+                section.file == file && section.whole.0 <= defined && last <= section.whole.1
+            };
+            match found.iter_mut().find(covers) {
+                Some(section) if section.is_definition() => {
+                    section.score = section.score.max(CALLED * score);
+                }
+                _ => found.push(Section {
+                    file,
+                    name: name.to_owned(),
+                    is_named: false,
+                    whole,
+                    choices: vec![vec![whole]],
+                    score: CALLED * score,
+                }),
+            }
         }
     }
 }

@@ -816,7 +816,7 @@ fn excerpt(log: &Log, block: Range<usize>, failure: &Failure) -> String {
         1 => cut(line, TEXT),
         times => format!("{} ({times} times)", cut(line, TEXT)),
     });
-    let lines = lines.collect::<Vec<_>>();
+    let lines = without_source(lines.collect());
     let mut size = 0;
     let ahead = lines.iter().take_while(|line| {
         size += line.len() + 1;
@@ -832,6 +832,29 @@ fn excerpt(log: &Log, block: Range<usize>, failure: &Failure) -> String {
     let gap = (!middle.is_empty()).then(|| format!("… {} lines …", middle.len()));
     let parts = ahead.iter().chain(&gap).chain(behind);
     parts.map(String::as_str).collect::<Vec<_>>().join("\n")
+}
+
+/// Number of lines of a test before the one that failed.
+const SOURCE: usize = 6;
+
+/// Leaves out the source of a test, which pytest prints from its first decorator on, but for the lines before the one that
+/// failed: whoever reads the failure has the test.
+fn without_source(lines: Vec<String>) -> Vec<String> {
+    let mut out = Vec::<String>::new();
+    for line in lines {
+        if line.starts_with("> ") {
+            let is_source = |line: &&String| line.starts_with("    ");
+            let source = out.iter().rev().take_while(is_source).count();
+            if source > SOURCE + 1 {
+                let rest = out.split_off(out.len() - SOURCE);
+                out.truncate(out.len() + SOURCE - source);
+                out.push(format!("… {} lines …", source - SOURCE));
+                out.extend(rest);
+            }
+        }
+        out.push(line);
+    }
+    out
 }
 
 /// Returns the lines of a failure that state what was expected and what was there instead, without those that its message
@@ -868,8 +891,10 @@ fn tail(log: &Log, mut blocks: Vec<Range<usize>>, known: bool) -> String {
     }
     let mut kept = Vec::new();
     let mut size = 0;
-    for (_, line) in log.iter().rev() {
-        let repeats = shown.contains(line.trim()) || (known && repeats_a_failure(line));
+    let summary = python::summary(log).unwrap_or_default();
+    for (at, line) in log.iter().rev() {
+        let repeats = shown.contains(line.trim())
+            || (known && (summary.contains(&at) || repeats_a_failure(line)));
         if repeats || is_noise(line) {
             continue;
         }

@@ -14,9 +14,16 @@ fn closing(line: &str) -> bool {
     counts && time.is_some_and(|time| time.starts_with(|c: char| c.is_ascii_digit()))
 }
 
+/// Returns the lines in which pytest repeats the message of each failure, from their title to its last line.
+pub(super) fn summary(log: &Log) -> Option<Range<usize>> {
+    let end = log.last(closing)?;
+    let title = log.last(|line| is_bar(line, "short test summary info"))?;
+    (title < end).then_some(title..end)
+}
+
 pub(super) fn pytest(log: &Log) -> Option<Reading> {
     let Some(end) = log.last(closing) else { return usage(log) };
-    let summary = log.last(|line| is_bar(line, "short test summary info")).filter(|at| *at < end);
+    let summary = summary(log).map(|lines| lines.start);
     let start =
         log.position(|line| is_bar(line, "FAILURES") || is_bar(line, "ERRORS")).unwrap_or(0);
     let blocks = blocks(log, start..summary.unwrap_or(end));

@@ -119,3 +119,30 @@ fn other_lists_and_texts_of_failures_are_bounded() {
     let text = format!("{heads}Tests: 2 failed, 2 total\n");
     assert_eq!(failures("messages", &text).count(), 200);
 }
+
+#[test]
+fn pytest_shows_the_end_of_a_test_and_each_message_once() {
+    let source = (0..30).map(|n| format!("        line_{n}()\n")).collect::<String>();
+    let block = |name: &str| {
+        format!(
+            "____ {name} ____\n\na = 1\n\n    @mark\n    def {name}():\n{source}>       assert a == 2\nE       \
+             assert 1 == 2\nE         Full diff:\nE         - 2\n\ntests/test_a.py:40: AssertionError\n"
+        )
+    };
+    let summary = |name: &str| {
+        format!("FAILED tests/test_a.py::{name} - assert 1 == 2\n  Full diff:\n  - 2 of {name}\n")
+    };
+    let text = format!(
+        "==== FAILURES ====\n{}{}==== short test summary info ====\n{}{}==== 2 failed in 0.10s ====\nmake: *** [test] Error 1\n",
+        block("test_a"),
+        block("test_b"),
+        summary("test_a"),
+        summary("test_b"),
+    );
+    let found = failures("pytest, long tests", &text);
+    let excerpt = &found.groups[0].excerpt;
+    assert!(excerpt.contains("… 26 lines …\n        line_24()\n"), "{excerpt}");
+    assert!(!excerpt.contains("line_23()") && excerpt.contains("a = 1\n"), "{excerpt}");
+    assert!(found.tail.ends_with("make: *** [test] Error 1"), "{}", found.tail);
+    assert!(!found.tail.contains(" of test_"), "{}", found.tail);
+}

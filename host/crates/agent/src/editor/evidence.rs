@@ -81,14 +81,17 @@ impl Session<'_> {
     pub(super) fn newly_weakened(&mut self) -> Option<String> {
         let now = self.weakened();
         let new = not_in(&self.weaker.named, &now);
+        // The rule is said once; later edits only name their places.
+        let is_first = self.weaker.named.is_empty();
         self.weaker.named = now.iter().map(Weakening::without_line).collect();
-        (!new.is_empty()).then(|| {
-            format!(
-                "{CHANGED_TESTS}:\n{}\nrestore what the task does not ask for; for the rest name each test or its file in \
-                 the `tests` of done, with the reason why the task wants it",
-                listed(&new)
-            )
-        })
+        let rule = match is_first {
+            true => {
+                "\nrestore what the task does not ask for; for the rest name each test or its file in the `tests` of done, \
+                 with the reason why the task wants it"
+            }
+            false => "",
+        };
+        (!new.is_empty()).then(|| format!("{CHANGED_TESTS}:\n{}{rule}", listed(&new)))
     }
 
     /// Adds what is to be said about the tests of a run to its warnings. `run` is not among the runs of the plans yet.

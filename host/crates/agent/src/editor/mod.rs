@@ -275,6 +275,8 @@ pub struct Session<'a> {
     this_turn: ThisTurn,
     /// The run of a red tree that the model asked to verify again. Asked once more, it runs once more.
     asked_again: Option<String>,
+    /// What the model said in its last `done`.
+    account: Option<Account>,
     /// Bytes of the host's answers in this conversation.
     answer_bytes: usize,
     /// Questions to Scouts since the last verification.
@@ -323,6 +325,7 @@ impl<'a> Session<'a> {
             shown: ShownLines::default(),
             this_turn: ThisTurn::default(),
             asked_again: None,
+            account: None,
             answer_bytes: 0,
             questions: 0,
             checks: 0,

@@ -1002,6 +1002,19 @@ fn a_weaker_test_is_named_with_the_edit_with_each_run_and_before_the_end() {
     assert!(inputs.contains(&"tests/test_answer.py (assertion_removed)".to_owned()), "{inputs:?}");
 }
 
+/// EDITOR-9: what was said with a red run need not be sent again.
+#[test]
+fn a_later_done_may_leave_out_what_an_earlier_one_said() {
+    let first = json!({"what": "Wrote the first.", "why": "It was missing.", "tests": "None."});
+    let told = Story::new()
+        .turns([plan("write it"), calls(&[write("wrong\n"), ("done", first)])])
+        .turns([calls(&[write("right\n"), ("done", json!({"what": "Wrote the second."}))])])
+        .run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 2));
+    let summary = told.finished.summary.unwrap();
+    assert!(summary.contains("> Wrote the second.\n") && summary.contains("> It was missing.\n"));
+}
+
 /// EDITOR-80: the answer to the edit has asked for the reason, and `done` names the test with it.
 #[test]
 fn a_weaker_test_that_done_explains_at_once_is_not_refused() {

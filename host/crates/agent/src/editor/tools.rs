@@ -431,6 +431,21 @@ pub struct Account {
 }
 
 impl Account {
+    /// Returns the account with what it leaves out as an earlier one said it.
+    pub(super) fn completed(self, earlier: Option<&Self>) -> Self {
+        let Some(earlier) = earlier else { return self };
+        let or = |text: String, earlier: &String| match text.trim().is_empty() {
+            true => earlier.clone(),
+            false => text,
+        };
+        Self {
+            what: or(self.what, &earlier.what),
+            why: or(self.why, &earlier.why),
+            tests: self.tests.or_else(|| earlier.tests.clone()),
+            outcome: self.outcome,
+        }
+    }
+
     /// Returns why the account says too little, or `None` when it can be used. An impossible task has changed nothing that
     /// `what` could name.
     pub(super) fn refusal(&self) -> Option<Answer> {
@@ -470,13 +485,13 @@ fn done_spec() -> ToolSpec {
     let properties = json!({
         "what": described("What you changed or found."),
         "why": described("Why that solves the task; else the facts, with files and lines."),
-        "tests": described("Tests that you added, or why none."),
+        "tests": described("Tests that you added, or why none; each changed one by name, and why the task wants it."),
         "outcome": outcome,
     });
     spec(
         "done",
-        "End the task. Runs `verify` first; only a green run ends it.",
-        object(&["what", "why"], properties),
+        "End the task. Runs `verify` first; only a green run ends it. Called again, what you leave out stays as you said it.",
+        object(&[], properties),
     )
 }
 

@@ -81,11 +81,14 @@ impl Weakening {
         Self { line: None, ..self.clone() }
     }
 
-    /// Returns whether a text names the test or its file.
+    /// Returns whether a text names the test or its file, the file with or without its ending.
     pub fn is_named_in(&self, text: &str) -> bool {
         let test = self.test.rsplit(" > ").next().unwrap_or_default();
         let file = source::name(&self.path);
-        (!test.is_empty() && text.contains(test)) || text.contains(file)
+        let stem = file.split('.').next().unwrap_or(file);
+        [test, if stem.len() > 3 { stem } else { file }]
+            .iter()
+            .any(|name| !name.is_empty() && text.contains(name))
     }
 
     /// Returns the place and the kind without text of the file, for records that outlive the task.
