@@ -573,8 +573,13 @@ impl<'a> Session<'a> {
     }
 
     /// Performs a request of the model.
-    async fn perform(&mut self, request: Request) -> OrEnd<ToolOutput> {
+    async fn perform(&mut self, mut request: Request) -> OrEnd<ToolOutput> {
         let is_done = matches!(request, Request::Done(_));
+        if let Request::Done(account) = &mut request {
+            // A red run or a refusal is often followed by the same account, which need not be sent again.
+            *account = std::mem::take(account).completed(self.account.as_ref());
+            self.account = Some(account.clone());
+        }
         if request.judges_the_tree()
             && let Some(message) = self.this_turn.refusal(is_done)
         {

@@ -431,9 +431,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// Returns the account with what it leaves out as an earlier one said it.
+    /// Returns the account with what it leaves out as an earlier one said it. Why a task is impossible is a reason of its own.
     pub(super) fn completed(self, earlier: Option<&Self>) -> Self {
-        let Some(earlier) = earlier else { return self };
+        let is_possible = |account: &&Self| account.outcome != DoneOutcome::Impossible;
+        let Some(earlier) = earlier.filter(is_possible).filter(|_| is_possible(&&self)) else {
+            return self;
+        };
         let or = |text: String, earlier: &String| match text.trim().is_empty() {
             true => earlier.clone(),
             false => text,
@@ -485,12 +488,12 @@ fn done_spec() -> ToolSpec {
     let properties = json!({
         "what": described("What you changed or found."),
         "why": described("Why that solves the task; else the facts, with files and lines."),
-        "tests": described("Tests that you added, or why none; each changed one by name, and why the task wants it."),
+        "tests": described("Tests added, or why none; each changed one, and why."),
         "outcome": outcome,
     });
     spec(
         "done",
-        "End the task. Runs `verify` first; only a green run ends it. Called again, what you leave out stays as you said it.",
+        "End the task. Runs `verify` first; only green ends it. Later calls may leave fields out.",
         object(&[], properties),
     )
 }

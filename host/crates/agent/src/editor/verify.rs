@@ -218,9 +218,6 @@ impl Session<'_> {
 
     /// Ends the task with the model's account, if the outcome has its proof.
     pub(super) async fn done(&mut self, account: Account) -> OrEnd<ToolOutput> {
-        // A red run or a refusal is often followed by the same account, which need not be sent again.
-        let account = account.completed(self.account.as_ref());
-        self.account = Some(account.clone());
         if let Some(refusal) = account.refusal() {
             return Ok(refusal.into());
         }

@@ -284,7 +284,12 @@ impl Compared<'_> {
             // Those with a new text first; where all texts were there before, the last ones.
             let (new, known): (Vec<_>, Vec<_>) =
                 marks.partition(|mark| !old.contains(&(mark.why, &mark.text)));
-            for mark in new.into_iter().chain(known.into_iter().rev()).take(more) {
+            // Outside of tests a whole function on one line, such as a stub of a type, ends nothing early.
+            let is_stub = |mark: &&Mark| {
+                test.is_empty() && why == Why::EarlyReturn && is_match(&DEFINITION, &mark.text)
+            };
+            let new = new.into_iter().filter(|mark| !is_stub(mark));
+            for mark in new.chain(known.into_iter().rev()).take(more) {
                 found.push(self.finding(Some(mark.line), test, why, &mark.text));
             }
         }
@@ -710,6 +715,13 @@ static EARLY_RETURN: LazyLock<Option<Regex>> = LazyLock::new(|| {
         \breturn\b\s*(;|\}|$|Ok\(\(\)\)|None\b|nil\b|true\b|True\b|0\b|undefined\b|null\b|Promise\.resolve\(|done\(\)) |
         \b(os\.Exit|sys\.exit|os\._exit|process\.exit|runtime\.Goexit)\( | ^(std::)?(process::)?exit\s*[(\d]
         ",
+    )
+});
+
+/// The beginning of a function, or of one without a name.
+static DEFINITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"^(pub |async |export |static |default )*(func|fn|function|def|lambda)\b|=>|^\w[\w:<>*& ]*\(.*\)[^;=]*\{",
     )
 });
 
@@ -1256,6 +1268,17 @@ mod tests {
         one("tests/test_a.py", &gone, &new);
         // It takes seconds on a busy machine; a cost that grows with the square of the file takes hours.
         assert!(began.elapsed() < std::time::Duration::from_secs(300), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn a_stub_on_one_line_is_no_early_return() {
+        let test = "package a\n\nfunc TestA(t *testing.T) {\n\tcheck(t)\n}\n\n";
+        let stub = format!(
+            "{test}type stub struct{{}}\n\nfunc (stub) Set(string) error {{ return nil }}\n"
+        );
+        assert_eq!(one("a_test.go", test, &stub), Vec::<String>::new());
+        let early = format!("{test}func check(t *testing.T) {{\n\treturn\n}}\n");
+        assert_eq!(one("a_test.go", test, &early).len(), 1);
     }
 
     // VERIFIER-31
