@@ -720,9 +720,7 @@ static EARLY_RETURN: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 /// The beginning of a function, or of one without a name.
 static DEFINITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    pattern(
-        r"^(pub |async |export |static |default )*(func|fn|function|def|lambda)\b|=>|^\w[\w:<>*& ]*\(.*\)[^;=]*\{",
-    )
+    pattern(r"^((pub|async|export|static|default) )*(func|fn|function|def|lambda)\b|=>")
 });
 
 /// A condition that never holds, or a condition of the build.
