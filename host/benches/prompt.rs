@@ -17,6 +17,7 @@ mod image;
 mod small_task;
 
 use act_testing::{Recorded, Wire};
+use small_task::Pace;
 
 fn unmarked(request: &Recorded) -> String {
     let mark = r#","cache_control":{"type":"ephemeral"}"#;
@@ -32,11 +33,14 @@ fn conversation(request: &Recorded) -> String {
 
 fn main() {
     println!(
-        "{:<18}{:>8}{:>8}{:>8}{:>8}{:>10}",
+        "{:<28}{:>8}{:>8}{:>8}{:>8}{:>10}",
         "bytes", "first", "editor", "scouts", "task", "prefix"
     );
-    for wire in Wire::ALL {
-        let told = small_task::start(wire).wait().status(0).script_used_up();
+    let paces = [(Pace::One, "one call a turn"), (Pace::Several, "several")];
+    for (wire, (pace, words)) in
+        Wire::ALL.into_iter().flat_map(|wire| paces.map(|pace| (wire, pace)))
+    {
+        let told = small_task::start(wire, pace).wait().status(0).script_used_up();
         let all = told.requests();
         let sum = |requests: &[Recorded]| requests.iter().map(|it| it.raw.len()).sum::<usize>();
         let editor = told.requests_of("editor");
@@ -49,12 +53,12 @@ fn main() {
         let (first, editors, task) = (editor[0].raw.len(), sum(&editor), sum(&all));
         let prefix = format!("{} / {}", kept.0, kept.1);
         println!(
-            "{:<18}{first:>8}{editors:>8}{:>8}{task:>8}{prefix:>10}",
-            wire.name(),
+            "{:<28}{first:>8}{editors:>8}{:>8}{task:>8}{prefix:>10}",
+            format!("{}, {words}", wire.name()),
             task - editors
         );
     }
-    println!("{:<18}{:>8}{:>8}{:>8}{:>8}{:>10}", "aim", 6000, "", "", 70000, "all");
+    println!("{:<28}{:>8}{:>8}{:>8}{:>8}{:>10}", "aim", 6000, "", "", 70000, "all");
     println!(
         "others: mini-swe-agent 3400 first, 15700 task; aider 11500 first; Codex 37000 first, 155000 task; Claude Code 116000 first"
     );

@@ -77,7 +77,7 @@ fn milliseconds(time: chrono::TimeDelta) -> f64 {
 /// Runs one task, adds its turns and its start to the figures, and returns its peak memory.
 fn task(wire: Wire, turns: &mut Figures, start: &mut Figures) -> Option<f64> {
     let began = Utc::now();
-    let running = small_task::start(wire);
+    let running = small_task::start(wire, small_task::Pace::One);
     let mut most = None;
     // Plan, four calls of file tools, verify and done; each Scout twice. After them only the summary is written.
     for asked in 1..=11 {

@@ -2,7 +2,7 @@
 //! and done.
 
 use act_testing::Wire;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::script::{call, done, plan, script};
 use crate::harness::{Act, Running, image};
@@ -21,30 +21,48 @@ const FILES: [(&str, &str); 5] = [
     ("Makefile", "test:\n\tsh test.sh\n"),
 ];
 
-fn story() -> String {
+/// How many calls the model puts into one turn.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pace {
+    /// One call a turn, as many models of small providers do.
+    One,
+    /// The calls that do not need each other's answers, as the prompt asks and live models do.
+    Several,
+}
+
+fn story(pace: Pace) -> String {
     let rule =
         "    [ $(($1 % 4)) -eq 0 ] && { [ $(($1 % 100)) -ne 0 ] || [ $(($1 % 400)) -eq 0 ]; }";
-    let turns = [plan("Century years are leap years only when 400 divides them.")]
-        .into_iter()
-        .chain([
-            call("search", json!({"pattern": "leap"})),
-            call("read", json!({"path": "leap.sh"})),
-            call(
-                "edit_lines",
-                json!({"path": "leap.sh", "expect_version": 1, "edits": [{"start": 4, "end": 4, "new": rule}]}),
-            ),
-            call("read", json!({"path": "test.sh"})),
-            call("verify", json!({})),
-            done(),
-        ]);
-    script(turns)
+    let plan = plan("Century years are leap years only when 400 divides them.");
+    let search = call("search", json!({"pattern": "leap"}));
+    let read = |path: &str| call("read", json!({"path": path}));
+    let edit = call(
+        "edit_lines",
+        json!({"path": "leap.sh", "expect_version": 1, "edits": [{"start": 4, "end": 4, "new": rule}]}),
+    );
+    match pace {
+        Pace::One => {
+            let verify = call("verify", json!({}));
+            script([plan, search, read("leap.sh"), edit, read("test.sh"), verify, done()])
+        }
+        Pace::Several => script([
+            together([search, read("leap.sh"), read("test.sh")]),
+            together([plan, edit, done()]),
+        ]),
+    }
+}
+
+/// Puts the calls of several turns into one.
+fn together(turns: impl IntoIterator<Item = Value>) -> Value {
+    let calls = turns.into_iter().map(|turn| turn["call"].clone()).collect::<Vec<_>>();
+    json!({"role": "editor", "calls": calls})
 }
 
 /// Starts the program on the task.
-pub(crate) fn start(wire: Wire) -> Running {
+pub(crate) fn start(wire: Wire, pace: Pace) -> Running {
     Act::new()
         .files(&FILES)
         .pipeline(image(), &[("test", "sh test.sh")])
-        .script_over(wire, &story())
+        .script_over(wire, &story(pace))
         .start(["run", "leap says that 1900 is a leap year. Fix it."])
 }

@@ -488,7 +488,7 @@ fn done_spec() -> ToolSpec {
     let properties = json!({
         "what": described("What you changed or found."),
         "why": described("Why that solves the task; else the facts, with files and lines."),
-        "tests": described("Tests added, or why none; each changed one, and why."),
+        "tests": described("Tests added, or why none; changed ones, and why."),
         "outcome": outcome,
     });
     spec(
