@@ -1,6 +1,7 @@
 //! `act audit`: shows and checks the record of everything that was done.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use chrono::{DateTime, NaiveDate, Utc};
 use clap::Subcommand;
@@ -70,10 +71,19 @@ Exit codes:
 const EXPORT_HELP: &str = "\
 Examples:
   act audit export run_20260131_235959_a1b2c3 --in-toto > statement.json
+  act audit export run_20260131_235959_a1b2c3 --in-toto --sign ~/ci.pem
 
 Exit codes:
   0 printed, 1 refused: no such run, no verdict, or the log or the manifest
   was changed";
+
+const ANCHOR_HELP: &str = "\
+Examples:
+  act audit anchor
+  act audit anchor --send
+
+Exit codes:
+  0 printed, and sent with --send; 1 refused, or not sent";
 
 const RESTART_HELP: &str = "\
 Examples:
@@ -142,7 +152,7 @@ enum AuditCommand {
     /// Export a verification as an attestation, for other tools
     ///
     /// Prints an in-toto statement with the working tree as its subject, the verdict, and the digests of pipeline, image
-    /// and components. Refused if the log was changed or differs from the manifest of the run. It is not signed.
+    /// and components. Refused if the log was changed or differs from the manifest or the logs of the run.
     #[command(after_long_help = EXPORT_HELP)]
     Export {
         /// Id of the verification, as shown by `act history`, `act verify` and the summary of its task
@@ -151,6 +161,22 @@ enum AuditCommand {
         /// Print an in-toto Statement v1 with a test-result predicate
         #[arg(long, required = true)]
         in_toto: bool,
+        /// Sign the statement with this private key and print a DSSE envelope
+        ///
+        /// The file holds an unencrypted PKCS#8 key in PEM, Ed25519 or P-256. It must be yours alone (mode 0600) and lie
+        /// outside of the repository.
+        #[arg(long, value_name = "KEY")]
+        sign: Option<PathBuf>,
+    },
+    /// Print the number and the hash of the last record
+    ///
+    /// Keep them where the user of this machine cannot change them: `act audit verify --head HASH` then shows whether the log
+    /// was rewritten.
+    #[command(after_long_help = ANCHOR_HELP)]
+    Anchor {
+        /// Also run the command in ~/.config/act/anchor, which sends them to another machine
+        #[arg(long)]
+        send: bool,
     },
     /// Start a new log if the old one was changed or cut off
     ///
@@ -211,11 +237,20 @@ impl Audit {
                 let found = task::audit_explain(&repo, &run_id)?;
                 answer(output, &found, || explanation_lines(&found));
                 let differs = matches!(found.manifest, task::ManifestCheck::Differs(_));
-                let doubtful = differs || found.disputed.is_some();
+                let doubtful = differs || found.disputed.is_some() || found.log_damaged.is_some();
                 return Ok(if doubtful { Exit::Refused } else { Exit::Ok });
             }
-            AuditCommand::Export { run_id, in_toto: _ } => {
+            AuditCommand::Export { run_id, in_toto: _, sign: None } => {
                 output.document(&task::audit_export(&repo, &run_id)?);
+            }
+            AuditCommand::Export { run_id, in_toto: _, sign: Some(key) } => {
+                output.document(&task::audit_export_signed(&repo, &run_id, &key)?);
+            }
+            AuditCommand::Anchor { send } => {
+                let anchored = task::audit_anchor(&repo, send)?;
+                answer(output, &anchored, || {
+                    vec![Line::plain(format!("{} {}", anchored.seq, anchored.head))]
+                });
             }
             AuditCommand::Restart => {
                 let restarted = task::audit_restart(&repo, &output.events())?;
@@ -430,6 +465,9 @@ fn verification_lines(found: &LogVerification, asked: Option<&str>) -> Vec<Line>
         let torn = format!("{} bytes at the end, of a process that was stopped", found.torn_bytes);
         lines.push(field("torn", &torn));
     }
+    let against = "changes of single files, and other users; not a program of your own user that rewrites everything, \
+                   unless a head is kept elsewhere (act audit anchor, verify --head)";
+    lines.push(Line::of(Tone::Faint, "  against        ").and(Tone::Faint, against));
     lines
 }
 
@@ -524,7 +562,15 @@ fn grants_lines(found: &GrantsAt) -> Vec<Line> {
 fn explanation_lines(found: &Explanation) -> Vec<Line> {
     let outcome = found.outcome.as_deref().unwrap_or("without an end");
     let good = if outcome == "pass" { Tone::Good } else { Tone::Bad };
-    let mut lines = vec![Line::of(Tone::Strong, &found.run_id).and(good, format!(" {outcome}"))];
+    let mut lines: Vec<_> = found
+        .log_damaged
+        .iter()
+        .map(|why| {
+            let rest = format!(": {why}; what follows may not be true");
+            Line::of(Tone::Bad, "The audit log is damaged").and(Tone::Plain, rest)
+        })
+        .collect();
+    lines.push(Line::of(Tone::Strong, &found.run_id).and(good, format!(" {outcome}")));
     let task = found.task_id.as_ref().map_or_else(
         || "none: act verify".to_owned(),
         |task| format!("{task}, attempt {}", found.attempt),

@@ -1,12 +1,14 @@
 //! `act verify` runs the pipeline on the working tree, without a model; `act verify-claim` repeats a verification and
 //! compares the results.
 
+use std::path::PathBuf;
+
 use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_core::verification::{Status, Verdict, Verification, WarningCode};
-use act_task::{ClaimCheck, ClaimSide, Note};
+use act_task::{ClaimCheck, ClaimSide, Note, SignedBy};
 use act_verifier::Downloads;
 
 const AFTER_HELP: &str = "\
@@ -93,6 +95,7 @@ const CLAIM_HELP: &str = "\
 Examples:
   act verify-claim run_20261121_213557_u3sq3x
   act verify-claim run_20261121_213557_u3sq3x --json | jq .differences
+  act verify-claim run_20261121_213557_u3sq3x --statement s.json --key ci.pub
 
 Exit codes:
   0 same result, 1 different result or refused, 4 the second run has no
@@ -113,15 +116,20 @@ pub(super) struct VerifyClaim {
     /// Show the output of the steps
     #[arg(short, long)]
     verbose: bool,
+    /// A signed statement about the run, which must say the same as the log of this machine
+    #[arg(long, value_name = "FILE", requires = "key")]
+    statement: Option<PathBuf>,
+    /// The public key of whoever signed the statement, in PEM
+    #[arg(long, value_name = "PUB", requires = "statement")]
+    key: Option<PathBuf>,
 }
 
 impl VerifyClaim {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let work = act_task::verify_claim(
-            &self.common.repo,
-            &self.run_id,
-            vec![output.verification_sink()],
-        );
+        let signed_by = self.statement.as_deref().zip(self.key.as_deref());
+        let signed_by = signed_by.map(|(statement, key)| SignedBy { statement, key });
+        let sinks = vec![output.verification_sink()];
+        let work = act_task::verify_claim(&self.common.repo, &self.run_id, signed_by, sinks);
         let Some(check) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         answer(output, &check, || claim_lines(&check));
         Ok(claim_exit(check.response.verdict.status(), check.holds))

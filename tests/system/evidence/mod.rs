@@ -3,6 +3,7 @@
 mod claims;
 mod export;
 mod forged;
+mod signed;
 
 use std::fs;
 use std::path::PathBuf;

@@ -45,11 +45,15 @@ mod stuck_report;
 mod trees;
 mod verify;
 
-pub use audit::attestation::{Resource, Statement, TestOutcome, TestResult, audit_export};
+pub use audit::anchor::{Anchored, audit_anchor};
+pub use audit::attestation::{
+    Resource, Statement, TestOutcome, TestResult, audit_export, audit_export_signed,
+};
 pub use audit::explain::{
     ComponentInRun, Explanation, GateInputOfRun, ManifestCheck, audit_explain,
 };
 pub use audit::grants::{ComponentAt, GrantsAt, GrantsFile, audit_grants};
+pub use audit::signature::{Envelope, Signature};
 pub use audit::verify::{AuditRestarted, audit_accept, audit_restart, audit_verify};
 pub use audit::{AuditFilter, AuditList, audit_list, audit_show};
 pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
@@ -69,4 +73,4 @@ pub use scouting::{
 pub use sinks::JsonLines;
 pub use status::{History, Queue, Repo, Status, history, queue, status};
 pub use stuck_report::{Origin, Report, Resolved, StuckReportNote, report, resolve_report};
-pub use verify::{ClaimCheck, ClaimSide, Difference, Note, verify, verify_claim};
+pub use verify::{ClaimCheck, ClaimSide, Difference, Note, SignedBy, verify, verify_claim};

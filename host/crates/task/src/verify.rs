@@ -8,24 +8,28 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::anchor;
+use crate::audit::attestation::exported;
 use crate::audit::explain::{Evidence, ManifestCheck, StepClaim};
+use crate::audit::signature::{self, Signed};
 use crate::prepare::VerificationParts;
 use crate::queue::{TaskContext, lock_failed};
 use crate::sinks::{RunSink, TimingSink};
 use crate::{prepare, proposal, retention, run};
 use act_audit::{Audit, AuditError, Decision, Entry, Event};
 use act_config::Config;
-use act_core::Failure;
 use act_core::event::{Events, Sink};
 use act_core::verification::{
     ErrorType, InfraError, Verdict, Verification, Verifier, Warning, WarningCode, lessens, marks,
 };
+use act_core::{Failure, RunId};
+use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
 use act_verifier::{
     DockerVerifier, Downloads, Engine, FoundImage, NameNow, RecordedImage, ResolvedImage,
     VerificationConfig,
 };
-use act_workspace::{OpenRoot, PathGlobs, RepoLock, bare_digest, tree_digest};
+use act_workspace::{CopySet, OpenRoot, PathGlobs, RepoLock, bare_digest, differing_files};
+use serde_json::Value;
 
 /// Runs the pipeline of `agent.yaml` on the working tree. Returns `None` when cancelled.
 ///
@@ -60,7 +64,7 @@ pub(super) async fn run_pipeline(
     let lock = lock(&root)?;
     if let Purpose::CheckClaim(claim) = &purpose {
         tokio::select! {
-            about = claim.is_about(&ready.config) => about?,
+            about = claim.is_about(&ready.config, &ready.artifacts) => about?,
             () = cancel.cancelled() => return Ok(None),
         }
     }
@@ -208,11 +212,26 @@ fn lock(root: &Path) -> Result<RepoLock, Failure> {
 pub async fn verify_claim(
     repo: &Path,
     run_id: &str,
+    signed_by: Option<SignedBy<'_>>,
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<ClaimCheck>, Failure> {
+    // The signature is first: without it the rest of the statement means nothing.
+    let signed = signed_by.map(|by| signature::checked(by.statement, by.key)).transpose()?;
     let mut claim = Claim::of(Evidence::of(repo, run_id)?);
+    if let Some(signed) = signed {
+        claim.compare_statement(&signed)?;
+    }
     let response = run_pipeline(repo, Purpose::CheckClaim(&mut claim), sinks).await?;
     Ok(response.map(|response| ClaimCheck::of(&claim.evidence, claim.notes, response)))
+}
+
+/// A signed statement and the public key of whoever signed it.
+#[derive(Debug, Clone, Copy)]
+pub struct SignedBy<'a> {
+    /// The file of a DSSE envelope.
+    pub statement: &'a Path,
+    /// The file of a public key in PEM.
+    pub key: &'a Path,
 }
 
 pub(super) struct Claim {
@@ -245,12 +264,56 @@ impl Claim {
         Self { evidence, notes }
     }
 
+    /// Checks that a signed statement says what the log of this machine says about the run.
+    ///
+    /// # Errors
+    ///
+    /// The statement says something else (`statement_differs`), or the log does not hold enough to compare.
+    fn compare_statement(&mut self, signed: &Signed) -> Result<(), Failure> {
+        let run_id = self.evidence.run.run_id.clone();
+        let ours = exported(&self.evidence, &run_id)?;
+        let ours = serde_json::to_value(&ours).unwrap_or_default();
+        let theirs: Value = serde_json::from_slice(&signed.payload).unwrap_or_default();
+        let places = [
+            ("_type", "/_type"),
+            ("subject", "/subject"),
+            ("predicateType", "/predicateType"),
+            ("result", "/predicate/result"),
+            ("configuration", "/predicate/configuration"),
+            ("passedTests", "/predicate/passedTests"),
+            ("warnedTests", "/predicate/warnedTests"),
+            ("failedTests", "/predicate/failedTests"),
+        ];
+        let differs = |(_, place): &(&str, &str)| ours.pointer(place) != theirs.pointer(place);
+        let mut differing: Vec<_> =
+            places.into_iter().filter(differs).map(|(name, _)| name).collect();
+        if differing.is_empty() && ours != theirs {
+            differing.push("other fields");
+        }
+        if !differing.is_empty() {
+            let message = format!(
+                "the signed statement differs from the log about {run_id} in: {}",
+                differing.join(", ")
+            );
+            return Err(Failure::refused("statement_differs", message).hint(
+                "name the run of the statement: the annotation `run_id` of its `audit-record`",
+            ));
+        }
+        let message = format!("the statement is signed with the key {}", signed.keyid);
+        self.notes.push(Note::new("statement_signed", message));
+        Ok(())
+    }
+
     /// Checks that pipeline and tree have the digests of the claim; reads the whole tree.
     ///
     /// # Errors
     ///
     /// `claim_gate_changed`, `claim_tree_changed`, or the tree cannot be read.
-    pub(super) async fn is_about(&self, config: &Config) -> Result<(), Failure> {
+    pub(super) async fn is_about(
+        &self,
+        config: &Config,
+        artifacts: &ArtifactDir,
+    ) -> Result<(), Failure> {
         let run = &self.evidence.run;
         if run.pipeline_sha256.as_deref() != Some(config.sha256.as_str()) {
             let was = run.pipeline_sha256.as_deref();
@@ -260,18 +323,29 @@ impl Claim {
         let (root, include) = (config.root.clone(), config.pipeline.include.clone());
         let reading = tokio::task::spawn_blocking(move || {
             let include = PathGlobs::new(&include).map_err(|error| error.to_string())?;
-            tree_digest(&root, &include).map_err(|error| error.to_string())
+            CopySet::of(&root, &include)
+                .and_then(|set| set.tree())
+                .map_err(|error| error.to_string())
         });
-        let digest = reading.await.unwrap_or_else(|stopped| Err(stopped.to_string()));
-        let digest = digest.map_err(|why| {
+        let tree = reading.await.unwrap_or_else(|stopped| Err(stopped.to_string()));
+        let tree = tree.map_err(|why| {
             Failure::refused("repository_unusable", format!("the tree cannot be read: {why}"))
         })?;
-        if run.tree_digest.as_deref() == Some(digest.as_str()) {
+        if run.tree_digest.as_deref() == Some(tree.digest.as_str()) {
             return Ok(());
         }
+        let list = RunId::parse(&run.run_id).ok().zip(run.tree_digest.as_deref());
+        let list = list.and_then(|(run, digest)| artifacts.tree_list(&run, digest));
+        let files = list.map(|list| differing_files(&list, &tree.list()));
         let base = run.repo.as_ref().and_then(|repo| repo.head.as_ref());
         let base = base.map_or_else(String::new, |commit| format!(", above commit {commit}"));
-        Err(changed("claim_tree_changed", "the tree", run.tree_digest.as_deref(), &digest)
+        let mut refusal =
+            changed("claim_tree_changed", "the tree", run.tree_digest.as_deref(), &tree.digest);
+        refusal.message.push_str(&match files {
+            Some(files) => format!("; files that differ: {}", named_files(&files)),
+            None => "; the list of the files of that run is not stored any more".to_owned(),
+        });
+        Err(refusal
             .hint(format!("restore the files of that run{base}; ignored files do not count")))
     }
 
@@ -334,6 +408,17 @@ impl Claim {
             .names(response.run_id.as_ref().map(ToString::to_string));
         audit.append(decision.map_or(entry.clone(), |decision| entry.decision(decision)))?;
         audit.settle()
+    }
+}
+
+/// Maximum number of files that a message names.
+const NAMED: usize = 20;
+
+fn named_files(files: &[String]) -> String {
+    let shown = files.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match files.len().saturating_sub(NAMED) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
     }
 }
 

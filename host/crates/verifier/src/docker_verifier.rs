@@ -506,6 +506,7 @@ impl<'a> Run<'a> {
                 return Ok(None);
             };
             self.manifest.tree_digest = Some(workspace.digest.clone());
+            self.manifest.git_tree.clone_from(&workspace.git_tree);
             self.view = Some(workspace.view);
             self.cache = workspace.cache.take();
             self.warnings.append(&mut workspace.warnings);

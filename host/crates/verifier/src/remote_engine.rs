@@ -17,7 +17,7 @@ use crate::workspace::{
 use act_core::process::{self, Process};
 use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::{RunDir, STEP_PARTS, cache_names, tidying_script};
-use act_workspace::{GitPlace, PathGlobs, digest, git_place};
+use act_workspace::{GitPlace, PathGlobs, digest, git_place, is_stored_as_is};
 use bollard::models::{ContainerCreateBody, Mount};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -204,6 +204,10 @@ pub(crate) async fn prepare(
     };
     let (set, tree) = sent?;
     let backing = if view == View::Readonly { Backing::ReadOnly } else { Backing::Remote };
+    let stored = verifier.variant.is_none() && is_stored_as_is(verifier.repo.path(), &set);
+    let git_tree = if stored { tree.git_tree() } else { None };
+    // The list serves only to name files that differ later.
+    let _ = run.write_tree(&tree.list());
     let digest = tree.digest.clone();
     let diff = TreeDiff::new(set, tree, backing)
         .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
@@ -217,6 +221,7 @@ pub(crate) async fn prepare(
         cache: None,
         volumes: Some(volumes),
         committed: None,
+        git_tree,
         warnings: git_warning(&git).into_iter().collect(),
     };
     if let Some(certificates) = certificates {

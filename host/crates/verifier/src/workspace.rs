@@ -17,7 +17,7 @@ use act_fs::{Dir, Entry, Walk, hex};
 use act_records::artifacts::{Base, Cache, NewBase, RunDir, STEP_PARTS, Swept, sweep};
 use act_workspace::{
     Committed, CopySet, GitPlace, Kind, PathGlobs, READ_AT_ONCE, RepoView, SpecialFiles, Tree,
-    TreeFile, git_place, special_files,
+    TreeFile, git_place, is_stored_as_is, special_files,
 };
 use bollard::models::{Mount, VolumeCreateRequest};
 use rustix::fs::{AtFlags, FileType, statat};
@@ -117,6 +117,8 @@ pub(crate) struct Workspace {
     pub(crate) view: View,
     /// Digest of the tree that the steps get.
     pub(crate) digest: String,
+    /// Name of that tree in git, where git would store the same bytes.
+    pub(crate) git_tree: Option<String>,
     /// Compares the view with the source after each step. `None` while another thread does so.
     pub(crate) diff: Option<TreeDiff>,
     pub(crate) mounts: Vec<Mount>,
@@ -225,12 +227,20 @@ impl Workspace {
             None => layers.cache(with.cache)?,
         };
 
+        let stored = !of_commit && verifier.variant.is_none();
+        let git_tree = match stored && is_stored_as_is(repo, &set) {
+            true => tree.git_tree(),
+            false => None,
+        };
+        // The list serves only to name files that differ later.
+        let _ = run.write_tree(&tree.list());
         let (digest, committed) = (tree.digest.clone(), of_commit.then(|| tree.files.clone()));
         let diff = TreeDiff::new(set, tree, backing).map_err(&copy_failed)?;
         let Layers { mounts, volumes: overlays, .. } = layers;
         let mut workspace = Self {
             view,
             digest,
+            git_tree,
             diff: Some(diff),
             mounts,
             overlays,
@@ -358,6 +368,7 @@ impl Workspace {
             cache: Some(cache),
             volumes: None,
             committed: None,
+            git_tree: None,
             warnings: vec![],
         };
         if let Some(path) = &config.pipeline.ca_bundle {

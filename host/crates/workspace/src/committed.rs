@@ -24,7 +24,7 @@ use sha2::{Digest, Sha256};
 
 use super::copy_set::{CopyEntry, CopySet};
 use super::exclusion::is_temporary;
-use super::git::{IgnoreRules, IndexedFile, OwnGit, indexed_files};
+use super::git::{IgnoreRules, IndexedFile, OwnGit, converts_line_ends, indexed_files};
 use super::history::{HASH, Objects};
 use super::notes::notes_dir_of;
 use super::paths::PathGlobs;
@@ -278,6 +278,25 @@ fn differs(
     !matches!(id, Ok(Ok(id)) if id == file.id)
 }
 
+/// Returns whether git would store the files of a set byte for byte, in objects named by SHA-1, in one repository whose top is
+/// `root`. The settings of the user outside of the repository are not read.
+pub fn is_stored_as_is(root: &Path, set: &CopySet) -> bool {
+    let Ok((view, git)) = open(root) else { return false };
+    let of_info = info_attributes(&git).is_some_and(|text| changes_contents(&text));
+    if git.head.len() != 40 || !git.prefix.is_empty() || of_info || converts_line_ends(view.root())
+    {
+        return false;
+    }
+    set.entries.iter().all(|entry| match entry.path.file_name().map(OsStrExt::as_bytes) {
+        Some(b".gitmodules") => false,
+        Some(b".gitattributes") => {
+            let read = || act_fs::read_bounded(set.open(entry).ok()?, MAX_ATTRIBUTES).ok();
+            read().is_some_and(|text| !changes_contents(&text))
+        }
+        _ => true,
+    })
+}
+
 /// Ends a pass whose reader panics over damaged objects, as those of the history do.
 fn guarded<T>(work: impl FnOnce() -> Result<T, NotCommitted>) -> Result<T, NotCommitted> {
     std::panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(NotCommitted::Unreadable))
@@ -468,6 +487,39 @@ mod tests {
         assert!(found(root).is_empty());
         let none = tempfile::tempdir().unwrap();
         assert_eq!(uncommitted(none.path()), Err(NotCommitted::NoCommit));
+    }
+
+    // AUDIT-24
+    #[test]
+    fn the_name_of_the_tree_is_the_one_that_git_gives_it() {
+        let temp =
+            repository(&[("a/b/c", "one\n"), ("a.b", "two\n"), ("a-b", ""), (".gitignore", "x\n")]);
+        let root = temp.path();
+        std::os::unix::fs::symlink("a/b", root.join("link")).unwrap();
+        std::fs::write(root.join("run"), "#!/bin/sh\n").unwrap();
+        Command::new("chmod").args(["+x", "run"]).current_dir(root).status().unwrap();
+        let set = || CopySet::of(root, &PathGlobs::default()).unwrap();
+        let tree = set().tree().unwrap();
+        git(root, &["add", "-A"]);
+        let written = Command::new("git").arg("write-tree").current_dir(root).output().unwrap();
+        let written = String::from_utf8(written.stdout).unwrap();
+        assert_eq!(tree.git_tree().as_deref(), Some(written.trim()));
+        assert_eq!(super::super::reading::digest(&tree.list()), tree.digest);
+        assert!(is_stored_as_is(root, &set()));
+
+        std::fs::write(root.join("a.b"), "changed\n").unwrap();
+        std::fs::remove_file(root.join("a-b")).unwrap();
+        std::fs::write(root.join("new"), "").unwrap();
+        let differ = super::super::differing_files(&tree.list(), &set().tree().unwrap().list());
+        assert_eq!(differ, ["a-b", "a.b", "new"]);
+        for (path, text) in [(".gitattributes", "* eol=crlf\n"), (".gitmodules", "")] {
+            std::fs::write(root.join(path), text).unwrap();
+            assert!(!is_stored_as_is(root, &set()), "{path}");
+            std::fs::remove_file(root.join(path)).unwrap();
+        }
+        assert!(!is_stored_as_is(&root.join("a"), &set()), "a part of the working tree");
+        git(root, &["config", "core.autocrlf", "input"]);
+        assert!(!is_stored_as_is(root, &set()));
     }
 
     // VERIFIER-50

@@ -4,6 +4,7 @@
 //! [`tree_digest`] is their identity. [`VerificationScope`] answers for one path whether it belongs to them, which a
 //! task asks before it writes. [`special_files`] finds what a copy cannot hold and a read-only mount does not protect.
 
+use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -74,6 +75,103 @@ pub struct TreeFile {
     pub sha256: String,
     /// The number of bytes that were read.
     pub size: u64,
+    /// The name of the content as a blob of git, by SHA-1; `None` where the file changed its size while it was read.
+    pub blob: Option<[u8; 20]>,
+}
+
+impl Tree {
+    /// Returns the text whose SHA-256 is the digest: path, mode and content digest of each file, each with a NUL at its end.
+    pub fn list(&self) -> Vec<u8> {
+        let parts = |file: &TreeFile| {
+            let path = file.path.as_os_str().as_bytes().to_vec();
+            [path, file.mode.into(), file.sha256.clone().into_bytes()]
+        };
+        let mut list = vec![];
+        for part in self.files.iter().flat_map(parts) {
+            list.extend(part);
+            list.push(0);
+        }
+        list
+    }
+
+    /// Returns the name of the tree in git, as `git write-tree` returns it when these files are in the index with these bytes.
+    pub fn git_tree(&self) -> Option<String> {
+        let mut top = GitTree::default();
+        for file in &self.files {
+            let parts: Vec<_> =
+                file.path.as_os_str().as_bytes().split(|byte| *byte == b'/').collect();
+            let (name, above) = parts.split_last()?;
+            let mut directory = &mut top;
+            for part in above {
+                directory = directory.directories.entry(part.to_vec()).or_default();
+            }
+            directory.files.insert(name.to_vec(), (file.mode, file.blob?));
+        }
+        Some(hex(&top.name()))
+    }
+}
+
+/// A directory of a tree of git.
+#[derive(Default)]
+struct GitTree {
+    directories: BTreeMap<Vec<u8>, GitTree>,
+    files: BTreeMap<Vec<u8>, (&'static str, [u8; 20])>,
+}
+
+impl GitTree {
+    fn name(&self) -> [u8; 20] {
+        let files = self.files.iter().map(|(name, (mode, id))| (name.clone(), name, *mode, *id));
+        // git sorts a directory as if its name ended with a slash.
+        let directories = self.directories.iter().map(|(name, directory)| {
+            ([name.as_slice(), b"/"].concat(), name, "40000", directory.name())
+        });
+        let mut entries: Vec<_> = files.chain(directories).collect();
+        entries.sort();
+        let mut object = vec![];
+        for (_, name, mode, id) in entries {
+            object.extend([mode.as_bytes(), b" ", name, b"\0", &id].concat());
+        }
+        let mut hash = object_hash("tree", object.len() as u64);
+        hash.update(&object);
+        name_of_object(hash)
+    }
+}
+
+/// Begins the hash of an object of git. Its names are SHA-1, which says nothing against an attacker; the digest beside it does.
+fn object_hash(kind: &str, size: u64) -> ring::digest::Context {
+    let mut hash = ring::digest::Context::new(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY);
+    hash.update(format!("{kind} {size}\0").as_bytes());
+    hash
+}
+
+fn name_of_object(hash: ring::digest::Context) -> [u8; 20] {
+    let mut name = [0; 20];
+    name.copy_from_slice(hash.finish().as_ref());
+    name
+}
+
+/// Returns the files in which two lists of a [`Tree`] differ, sorted. A list that cannot be read has no files.
+pub fn differing_files(one: &[u8], other: &[u8]) -> Vec<String> {
+    let (one, other) = (read_list(one), read_list(other));
+    let mut found: Vec<_> = one
+        .iter()
+        .filter(|(path, file)| other.get(*path) != Some(*file))
+        .map(|(path, _)| *path)
+        .chain(other.keys().filter(|path| !one.contains_key(*path)).copied())
+        .collect();
+    found.sort_unstable();
+    found.iter().map(|path| String::from_utf8_lossy(path).into_owned()).collect()
+}
+
+fn read_list(list: &[u8]) -> BTreeMap<&[u8], (&[u8], &[u8])> {
+    let parts: Vec<_> = list.split(|byte| *byte == 0).collect();
+    parts
+        .chunks_exact(3)
+        .filter_map(|file| match file {
+            [path, mode, sha256] => Some((*path, (*mode, *sha256))),
+            _ => None,
+        })
+        .collect()
 }
 
 /// Computes a [`Tree`] from entries, which are added in their order.
@@ -87,7 +185,10 @@ impl TreeBuilder {
     /// Adds a link.
     pub fn link(&mut self, entry: &CopyEntry, target: &OsStr) {
         let size = target.len() as u64;
-        self.add(entry, "120000", hex(&Sha256::digest(target.as_bytes())), size);
+        let mut blob = object_hash("blob", size);
+        blob.update(target.as_bytes());
+        let sha256 = hex(&Sha256::digest(target.as_bytes()));
+        self.add(entry, "120000", (sha256, Some(name_of_object(blob))), size);
     }
 
     /// Reads `from` to its end and hands every piece to `copy`, so that the copy is exactly what the digest covers.
@@ -102,6 +203,7 @@ impl TreeBuilder {
         copy: &mut dyn FnMut(&[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
         let (mut hash, mut size) = (Sha256::new(), 0);
+        let mut blob = object_hash("blob", entry.size);
         loop {
             let read = match from.read(buffer) {
                 Ok(0) => break,
@@ -111,19 +213,27 @@ impl TreeBuilder {
             };
             size += read.len() as u64;
             hash.update(read);
+            blob.update(read);
             copy(read)?;
         }
         let mode = if entry.is_executable() { "100755" } else { "100644" };
-        self.add(entry, mode, hex(&hash.finalize()), size);
+        let blob = (size == entry.size).then(|| name_of_object(blob));
+        self.add(entry, mode, (hex(&hash.finalize()), blob), size);
         Ok(())
     }
 
-    fn add(&mut self, entry: &CopyEntry, mode: &'static str, sha256: String, size: u64) {
+    fn add(
+        &mut self,
+        entry: &CopyEntry,
+        mode: &'static str,
+        (sha256, blob): (String, Option<[u8; 20]>),
+        size: u64,
+    ) {
         for part in [entry.path.as_os_str().as_bytes(), mode.as_bytes(), sha256.as_bytes()] {
             self.whole.update(part);
             self.whole.update([0]);
         }
-        self.files.push(TreeFile { path: entry.path.clone(), mode, sha256, size });
+        self.files.push(TreeFile { path: entry.path.clone(), mode, sha256, size, blob });
     }
 
     /// Returns the tree of the entries that were added.

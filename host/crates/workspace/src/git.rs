@@ -1,7 +1,7 @@
 //! Reads git's own files about a directory: its working tree and git directory, the tracked paths, and the commit that
 //! `HEAD` means. git itself is never run, because in a foreign repository its configuration names programs.
 //!
-//! Of the configuration only `core.hooksPath` is read. A `.git` file (a linked worktree, a submodule) is followed for reading only; a `.git`
+//! Of the configuration only `core.hooksPath` and `core.autocrlf` are read. A `.git` file (a linked worktree, a submodule) is followed for reading only; a `.git`
 //! that is a link counts as no git at all. A working tree around the directory counts as well, because its rules and
 //! its index cover the directory. An index that cannot be read, is split over files or is too large counts as none:
 //! then no path is tracked.
@@ -166,7 +166,20 @@ pub(super) fn git_directories(root: &Path) -> Vec<PathBuf> {
 /// the configuration includes are not read.
 pub(super) fn hooks_path(root: &Path) -> Option<PathBuf> {
     let git = git_directories(root).pop()?;
-    let text = small(&Root::open(&git).ok()?, b"config", MAX_CONFIG)?;
+    let found = core_setting(&Root::open(&git).ok()?, "hookspath")?;
+    Some(root.join(found))
+}
+
+/// Returns whether the configuration of the repository lets git convert line ends.
+pub(super) fn converts_line_ends(root: &Root) -> bool {
+    let git = WorkTree::of(root).map(|tree| tree.git.common);
+    let setting = git.and_then(|git| core_setting(&git, "autocrlf"));
+    setting.is_some_and(|value| !value.eq_ignore_ascii_case("false"))
+}
+
+/// Returns a setting of the section `core` in the configuration of a git directory.
+fn core_setting(git: &Root, name: &str) -> Option<String> {
+    let text = small(git, b"config", MAX_CONFIG)?;
     let mut in_core = false;
     let mut found = None;
     for line in text.lines().map(str::trim) {
@@ -174,10 +187,10 @@ pub(super) fn hooks_path(root: &Path) -> Option<PathBuf> {
             in_core =
                 section.split(']').next().is_some_and(|name| name.eq_ignore_ascii_case("core"));
         } else if let Some((key, value)) = line.split_once('=').filter(|_| in_core)
-            && key.trim().eq_ignore_ascii_case("hookspath")
+            && key.trim().eq_ignore_ascii_case(name)
         {
             // The last one counts, as for git.
-            found = Some(root.join(value.trim().trim_matches('"')));
+            found = Some(value.trim().trim_matches('"').to_owned());
         }
     }
     found

@@ -55,10 +55,10 @@ mod view;
 mod write_rules;
 mod writer;
 
-pub use committed::{Committed, CommittedFile, NotCommitted, uncommitted};
+pub use committed::{Committed, CommittedFile, NotCommitted, is_stored_as_is, uncommitted};
 pub use copy_set::{
     CopyEntry, CopyError, CopySet, READ_AT_ONCE, SpecialFiles, Tree, TreeBuilder, TreeFile,
-    UnverifiedFile, special_files, tree_digest,
+    UnverifiedFile, differing_files, special_files, tree_digest,
 };
 pub use exclusion::{HiddenFile, Rule, hidden_files};
 pub use git::{GitPlace, git_place, head_commit, prefix_in_git};

@@ -22,6 +22,8 @@ use super::tree::{Swept, open_any, remove_tree, sweep};
 
 /// The file with the paths, modes and digests of the tested files. Its SHA-256 is the digest of the tree.
 pub(super) const TREE: &str = "tree";
+/// Maximum number of bytes of that file: a million files with long paths.
+const MAX_TREE: u64 = 256 << 20;
 /// Maximum number of bytes of a log in a proof. The summary of a test runner is at the end of its output.
 pub(super) const MAX_PROOF_LOG: u64 = 1 << 20;
 
@@ -147,6 +149,14 @@ impl RunDir {
     /// The name is taken, also by a link.
     pub fn create_log(&self, name: &str) -> io::Result<File> {
         self.logs.create(name)
+    }
+
+    /// Writes the list of the tested files, in place of an older one.
+    ///
+    /// # Errors
+    /// The file cannot be written.
+    pub fn write_tree(&self, list: &[u8]) -> io::Result<()> {
+        self.handle.replace(TREE, list, Durability::Unsynced)
     }
 
     /// Writes the manifest atomically and synced.
@@ -309,6 +319,13 @@ impl ArtifactDir {
         };
         let proof = self.proof(run_id)?.map(|dir| EvidencePlace { dir, is_proof: true });
         Ok(own.into_iter().chain(proof).collect())
+    }
+
+    /// Returns the list of the files that a run has tested, if it is stored and has the digest of their tree.
+    pub fn tree_list(&self, run_id: &RunId, tree_digest: &str) -> Option<Vec<u8>> {
+        let lists = self.places(run_id).ok()?.into_iter();
+        let mut lists = lists.filter_map(|place| place.dir.read(TREE, MAX_TREE).ok());
+        lists.find(|list| digest(list) == tree_digest)
     }
 
     /// Adds what the tests of a task prove to the manifest of the run that decided.

@@ -10,11 +10,15 @@ use act_audit::{Audit, AuditError, Entry, Event, GENESIS, Head};
 use act_component::registry::{Policy, anchor_command};
 use act_core::Failure;
 use act_core::event::Events;
+use serde::Serialize;
+
+use crate::status::Lookup;
 
 /// Time limit of the command. The next task sends a newer head, so nothing is lost.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(5);
 const SHELL: &str = "/bin/sh";
+const BY_POLICY: &str = "by the administrator's policy before anything begins";
 
 /// Sends the head of the log at the end of a task and after `act verify`, if the user has a command for it. Records
 /// the result. Not after a signal, because the user wants the end.
@@ -37,6 +41,53 @@ pub(crate) fn after(repo: Option<&Path>, audit: &Audit, events: &Events) {
     let Some(command) = command(repo, events) else { return };
     let outcome = send(&command, &head);
     report(audit, &AnchorResult { head, outcome }, events);
+}
+
+/// The last record of the audit log, to be noted down where the user of this machine cannot change it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Anchored {
+    /// Number of the last record; 0 in a log without records.
+    pub seq: u64,
+    /// Its hash.
+    pub head: String,
+    /// True if the configured command has sent it.
+    pub sent: bool,
+}
+
+/// Returns the head of the log. With `send`, the user's command sends it first, and the result is recorded.
+///
+/// # Errors
+///
+/// The log cannot be used, or with `send` there is no command (`anchor_required`) or it failed (`anchor_failed`).
+pub fn audit_anchor(start: &Path, send: bool) -> Result<Anchored, Failure> {
+    let lookup = Lookup::open(start)?;
+    let audit = lookup.audit()?;
+    let root = act_config::find_root(start)?.map(|root| root.path);
+    let command = send.then(|| configured(root.as_deref())).transpose()?;
+    let head = last(&audit)?;
+    if let Some(command) = command {
+        let outcome = self::send(&command, &head);
+        let anchored = AnchorResult { head: head.clone(), outcome };
+        anchored.record(&audit)?;
+        anchored.or_refuse("with --send")?;
+    }
+    Ok(Anchored { seq: head.seq, head: head.hash, sent: send })
+}
+
+/// Returns the user's command for `--send`.
+///
+/// # Errors
+///
+/// There is no command that may be run (`anchor_required`).
+fn configured(repo: Option<&Path>) -> Result<String, Failure> {
+    let why = match anchor_command(repo) {
+        Ok(Some(command)) => return Ok(command),
+        Ok(None) => "there is no command that sends the head of the audit log".to_owned(),
+        Err(why) => why,
+    };
+    Err(Failure::refused("anchor_required", why)
+        .hint("write a shell command to ~/.config/act/anchor, with mode 0600 (AUDIT-22)"))
 }
 
 /// Returns the user's command, or `None` if there is none that may be run.
@@ -73,7 +124,7 @@ pub(crate) fn before(repo: Option<&Path>, audit: &Audit) -> Result<(), Failure> 
     let outcome = send(&command, &head);
     let anchored = AnchorResult { head, outcome };
     anchored.record(audit)?;
-    anchored.or_refuse()
+    anchored.or_refuse(BY_POLICY)
 }
 
 /// Sends the head before the log is restarted, if the policy requires it. The log itself cannot be trusted, so the
@@ -92,7 +143,7 @@ pub(crate) fn before_restart(
     let command = is_set_up(repo)?;
     let head = kept.unwrap_or_else(empty_head);
     let anchored = AnchorResult { outcome: send(&command, &head), head };
-    anchored.or_refuse()?;
+    anchored.or_refuse(BY_POLICY)?;
     Ok(Some(anchored))
 }
 
@@ -129,7 +180,7 @@ pub(crate) async fn first(
     };
     let anchored = AnchorResult { head, outcome };
     anchored.record(audit)?;
-    anchored.or_refuse()
+    anchored.or_refuse(BY_POLICY)
 }
 
 /// Returns the command that the policy requires.
@@ -191,13 +242,12 @@ impl AnchorResult {
         audit.settle()
     }
 
-    fn or_refuse(&self) -> Result<(), Failure> {
+    fn or_refuse(&self, wanted: &str) -> Result<(), Failure> {
         if self.outcome == SendOutcome::Yes {
             return Ok(());
         }
         let message = format!(
-            "the head of the audit log could not be sent ({}), which the administrator's policy requires before \
-             anything begins",
+            "the head of the audit log could not be sent ({}), which is required {wanted}",
             self.outcome.word()
         );
         Err(Failure::refused("anchor_failed", message)
@@ -231,5 +281,17 @@ fn send(command: &str, head: &Head) -> SendOutcome {
                 return SendOutcome::TooSlow;
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use act_core::event::schema;
+
+    #[test]
+    fn the_schema_is_published() {
+        // EVENT-8
+        schema::holds::<Anchored>("audit-anchor");
     }
 }

@@ -1,4 +1,4 @@
-//! A run as an in-toto statement, for tools that read such statements: `act audit export --in-toto`. It is not signed.
+//! A run as an in-toto statement, for tools that read such statements: `act audit export --in-toto`, signed with `--sign`.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::audit::explain::{Evidence, ManifestCheck, StepClaim};
+use crate::audit::signature::{self, Envelope};
 use crate::queue::TaskContext;
 use act_core::verification::lessens;
 use act_core::{Failure, RunId};
@@ -16,6 +17,8 @@ const TEST_RESULT: &str = "https://in-toto.io/attestation/test-result/v0.1";
 /// Names of our own digest algorithms, so that these digests are not mistaken for the `sha256` of a file.
 const TREE: &str = "actTree";
 const RECORD: &str = "actRecord";
+/// The name of in-toto for a tree of git.
+const GIT_TREE: &str = "gitTree";
 /// How the digest of a tree is made, as in `specs/audit.md`.
 const TREE_MADE: &str =
     "sha256 over path, NUL, mode, NUL, sha256 of the content, NUL of each file, by path";
@@ -97,6 +100,19 @@ pub fn audit_export(start: &Path, run_id: &str) -> Result<Statement, Failure> {
     exported(&Evidence::of(start, run_id)?, run_id)
 }
 
+/// Returns a run as an in-toto statement in a DSSE envelope, signed with the private key in the file `key`.
+///
+/// # Errors
+///
+/// The errors of [`audit_export`], or the key cannot be used.
+pub fn audit_export_signed(start: &Path, run_id: &str, key: &Path) -> Result<Envelope, Failure> {
+    let statement = audit_export(start, run_id)?;
+    let text = serde_json::to_vec(&statement)
+        .map_err(|error| Failure::refused("evidence_incomplete", error.to_string()))?;
+    let root = act_config::find_root(start)?.map(|root| root.path);
+    signature::sign(&text, key, root.as_deref())
+}
+
 /// Stores the small part of the evidence of a task's success where it outlives the run. The log is not verified for that:
 /// this process has just written what it says about the run.
 ///
@@ -112,7 +128,7 @@ pub(crate) fn keep_proof(context: &TaskContext, root: &Path, run_id: &str) -> Re
     context.artifacts.keep_proof(&id, &text).map_err(|error| not_kept(error.to_string()))
 }
 
-fn exported(evidence: &Evidence, run_id: &str) -> Result<Statement, Failure> {
+pub(crate) fn exported(evidence: &Evidence, run_id: &str) -> Result<Statement, Failure> {
     let Some(steps) = &evidence.steps else {
         // Without the steps it is unknown whether one of them had a warning.
         let message = match evidence.run.manifest {
@@ -138,6 +154,9 @@ fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
     let run = &evidence.run;
     let mut tree = Resource::by(TREE, "tree", "tree", run.tree_digest.as_deref()?)
         .note("serialization", TREE_MADE);
+    if let Some(git_tree) = &evidence.git_tree {
+        tree.digest.insert(GIT_TREE, git_tree.clone());
+    }
     if let Some(commit) = run.repo.as_ref().and_then(|repo| repo.head.as_ref()) {
         // The tree may contain changes that are not in this commit.
         tree = tree.note("base_commit", commit);

@@ -18,6 +18,8 @@ use act_records::store::Store;
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Explanation {
     pub run_id: String,
+    /// Why the audit log is not as it was written, so that nothing here may be true; null when it is.
+    pub log_damaged: Option<String>,
     /// `pass`, the reason of a failure, the type of an error of the machine, or `cancelled`; null while the run lasts, and
     /// when its process died.
     pub outcome: Option<String>,
@@ -117,6 +119,24 @@ pub enum ManifestCheck {
 ///
 /// The log does not know the run, or the log or the store cannot be read.
 pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure> {
+    let bad = verify_but(start, Some(run_id), None).map(|log| log.bad);
+    let damage = match bad {
+        Ok(None) => None,
+        Ok(Some(bad)) => Some(format!("record {} was changed or is missing: {}", bad.seq, bad.why)),
+        Err(error) => Some(error.message),
+    };
+    match (explained(start, run_id), damage) {
+        (Ok(found), log_damaged) => Ok(Explanation { log_damaged, ..found }),
+        (Err(failure), None) => Err(failure),
+        (Err(failure), Some(damage)) => {
+            let message = format!("the audit log is damaged ({damage}); {}", failure.message);
+            Err(Failure { message, ..failure })
+        }
+    }
+}
+
+/// Explains a run from a log that is not verified.
+fn explained(start: &Path, run_id: &str) -> Result<Explanation, Failure> {
     let run = RunId::parse(run_id).map_err(|error| {
         Failure::refused("run_id_invalid", error.to_string()).hint("`act history` lists runs")
     })?;
@@ -163,6 +183,7 @@ impl Explanation {
         let digest = |name: &str| ended.or(Some(started))?.digests.get(name).cloned();
         Some(Self {
             run_id: run_id.to_owned(),
+            log_damaged: None,
             outcome: ended.and_then(|ended| ended.reason.clone()),
             task_id: started.task.clone(),
             repo: started.repo.clone(),
@@ -375,6 +396,8 @@ pub(crate) struct Evidence {
     pub(crate) steps: Option<Vec<StepClaim>>,
     /// The name of the image in the pipeline; `None` if the log does not cover it.
     pub(crate) image: Option<String>,
+    /// The name of the tree in git; `None` if the manifest has none, or if the log does not cover it.
+    pub(crate) git_tree: Option<String>,
 }
 
 /// The recorded result of one step.
@@ -405,7 +428,7 @@ impl Evidence {
         let log = verify_but(start, Some(run_id), None)?;
         if let Some(bad) = log.bad {
             // A run that is unknown is refused as such also where the log was changed.
-            audit_explain(start, run_id)?;
+            explained(start, run_id)?;
             let message = format!(
                 "the log was changed, so it proves nothing: record {}: {}",
                 bad.seq, bad.why
@@ -421,7 +444,7 @@ impl Evidence {
     ///
     /// The errors of [`Evidence::of`], but for a log that was changed.
     pub(crate) fn unverified(start: &Path, run_id: &str) -> Result<Self, Failure> {
-        let run = audit_explain(start, run_id)?;
+        let run = explained(start, run_id)?;
         if let Some(why) = &run.disputed {
             let message = format!("act did not write what the log holds about {run_id}: {why}");
             return Err(disputed(message).hint(
@@ -444,7 +467,7 @@ impl Evidence {
             return Err(Failure::refused("no_verdict", message)
                 .hint("run `act verify` and use the run that it prints"));
         };
-        let mut evidence = Self { passed, run, steps: None, image: None };
+        let mut evidence = Self { passed, run, steps: None, image: None, git_tree: None };
         if evidence.run.manifest == ManifestCheck::Agrees {
             evidence.take_manifest(start, run_id)?;
         }
@@ -472,6 +495,7 @@ impl Evidence {
         }
         if self.run.manifest_sha256.is_some() {
             self.image = Some(recorded.manifest.platform.container_image);
+            self.git_tree = recorded.manifest.git_tree;
         }
         Ok(())
     }

@@ -5,6 +5,7 @@ pub(super) mod anchor;
 pub(super) mod attestation;
 pub(super) mod explain;
 pub(super) mod grants;
+pub(super) mod signature;
 pub(super) mod verify;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
