@@ -17,6 +17,7 @@ mod engine;
 mod harness;
 #[path = "../../tests/container/image.rs"]
 mod image;
+#[allow(dead_code, reason = "a bench needs a part of it")]
 mod small_task;
 
 use std::process::{Command, Stdio};

@@ -59,6 +59,7 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
             "image_digest",
             "tree_digest",
             "tree_digest_after",
+            "git_tree",
             "pipeline_sha256",
             "workspace",
             "base",
@@ -74,7 +75,8 @@ async fn a_green_run_passes_with_manifest_logs_and_events() {
         manifest["commands_executed"][0],
         json!({"name": "build", "command": "cat src/a.txt; echo made > ../out", "exit_code": 0,
                "duration_ms": null, "timed_out": false, "oom": false, "network": "off",
-               "source_writes": []})
+               "source_writes": [], "log_bytes": 6,
+               "log_sha256": "5891b5b522d5df086d0ff0b110fbd9d21bb4fc7163af34d08286a2e846f6be03"})
     );
     assert_eq!(manifest["status"], "PASS");
     assert_eq!(manifest["task_id"], "t-abc123");

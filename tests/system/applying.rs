@@ -245,7 +245,7 @@ fn a_killed_apply_is_told_and_finished() {
     let left: Vec<_> = left.filter(|name| name.to_string_lossy().contains("act-write")).collect();
     assert!(left.is_empty(), "{left:?}");
     let quiet = act.script("turns: []").act(["apply"]).status(1);
-    quiet.stderr_has("no proposal to apply");
+    quiet.stderr_has("was applied by");
 }
 
 /// TASK-43: every command about the tree or the task reports a half-applied proposal.

@@ -62,7 +62,8 @@ async fn without_the_grant_reading_the_date_ends_the_query_and_names_the_grant()
     );
     assert!(!ended.is_retryable());
     assert!(heard.denials().contains(&("clock".into(), "the date".into())));
-    let granted = load(Grant { clock: act_component::Clock::Coarse, ..Grant::builtin_scout() });
+    let coarse = Grant { clock: act_component::Clock::Coarse, ..Grant::builtin_scout() };
+    let granted = load_with(&["repo.read", "llm", "clock"], coarse).unwrap();
     let date = attack(&granted, "date", &[], nothing()).await.unwrap();
     assert!(date["wall"].as_u64() > Some(1_700_000_000), "{date}");
 }

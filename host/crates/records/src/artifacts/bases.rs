@@ -240,8 +240,12 @@ impl ArtifactDir {
         let wanted = || wanted() && is_named(&bases, &name, &handle);
         if !lock::wait_while(&handle, Kind::Exclusive, Duration::MAX, wanted)?
             || !is_named(&bases, &name, &handle)
-            || bases.contains(key)?
         {
+            return Ok(None);
+        }
+        if bases.contains(key)? {
+            // It was published before the directory above was created.
+            remove_tree(&bases, &name)?;
             return Ok(None);
         }
         // A process that was killed left a part.

@@ -46,7 +46,7 @@ fn the_words_of_a_user_are_kept_and_what_was_granted_to_the_old_bytes_is_not() {
         if !set(&file, NOTE, b"mine") {
             return;
         }
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o440)).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         // The capability to bind any port.
         let capability = [2_u32 << 24, 1 << 10, 0, 0, 0].map(u32::to_le_bytes).concat();
         let granted = "security.capability";
@@ -58,7 +58,7 @@ fn the_words_of_a_user_are_kept_and_what_was_granted_to_the_old_bytes_is_not() {
         assert_eq!(repo.text("a"), "changed");
         assert_eq!(get(&file, NOTE).as_deref(), Some(&b"mine"[..]));
         assert_eq!(get(&file, granted), None);
-        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o440);
+        assert_eq!(fs::metadata(&file).unwrap().mode() & 0o7777, 0o640);
     }
 }
 
