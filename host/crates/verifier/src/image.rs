@@ -7,7 +7,7 @@ use act_core::event::{EventKind, Events};
 use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::{ArtifactDir, BaseSize};
 use act_workspace::bare_digest as bare;
-use bollard::models::{ContainerConfig, CreateImageInfo, ImageInspect};
+use bollard::models::{ContainerConfig, CreateImageInfo, ImageInspect, ImageSummary};
 use bollard::query_parameters::{
     CommitContainerOptions, CreateImageOptions, ListImagesOptions, RemoveImageOptions,
 };
@@ -66,10 +66,9 @@ pub enum NameNow {
 
 /// The repository of the images that belong to bases. No registry has one of this name.
 const BASE_IMAGES: &str = "act-base";
-/// The label of such an image. Its value names the ARTIFACT_DIR.
-const OF_BASE: &str = "act.base.of";
-/// The label with the key of its base.
-const KEY_OF_BASE: &str = "act.base.key";
+/// The label of such an image: the digest of the path of the artifact directory, a dot, and the key of the base. It is one
+/// label, because Podman takes a second one in an instruction for a part of the first.
+const OF_BASE: &str = "act.base";
 /// Time limit for a commit, which writes everything that `prepare` installed.
 const COMMIT_LIMIT: Duration = Duration::from_secs(600);
 
@@ -199,14 +198,11 @@ impl Engine {
             tag: Some(container.to_owned()),
             comment: Some("what `prepare` changed in the container, for act".to_owned()),
             pause: false,
+            // Podman 4 ignores the configuration in the body of the request.
+            changes: Some(format!("LABEL {OF_BASE}={}.{key}", store_of(artifacts))),
             ..CommitContainerOptions::default()
         };
-        let labels = HashMap::from([
-            (OF_BASE.to_owned(), store_of(artifacts)),
-            (KEY_OF_BASE.to_owned(), key.to_owned()),
-        ]);
-        let config = ContainerConfig { labels: Some(labels), ..ContainerConfig::default() };
-        let commit = self.docker.commit_container(options, config);
+        let commit = self.docker.commit_container(options, ContainerConfig::default());
         let id = self.call(Phase::Prepare, COMMIT_LIMIT, commit).await?.id;
         let size = |found: Option<ImageInspect>| found.and_then(|found| found.size).unwrap_or(0);
         let (before, now) =
@@ -231,27 +227,29 @@ impl Engine {
     /// The bases or the images cannot be listed or removed.
     pub async fn remove_lost_bases(&self, artifacts: &ArtifactDir) -> Result<(), InfraError> {
         let failed = |error| InfraError::from_io("look for lost warm bases", &error);
-        let label = format!("{OF_BASE}={}", store_of(artifacts));
-        let filters = HashMap::from([("label".to_owned(), vec![label])]);
+        let filters = HashMap::from([("label".to_owned(), vec![OF_BASE.to_owned()])]);
         let options = ListImagesOptions { filters: Some(filters), ..ListImagesOptions::default() };
         let list = self.docker.list_images(Some(options));
         let images = self.call(Phase::Inspect, QUICK, list).await?;
+        let store = store_of(artifacts);
+        let key_of = |image: &ImageSummary| {
+            let (of, key) = image.labels.get(OF_BASE)?.split_once('.')?;
+            (of == store).then(|| key.to_owned())
+        };
+        let images: Vec<_> =
+            images.into_iter().filter_map(|image| Some((key_of(&image)?, image.id))).collect();
         // In this order: a base that is published meanwhile is among the bases.
         let mut begun = vec![];
-        for image in &images {
-            begun.push(match image.labels.get(KEY_OF_BASE) {
-                Some(key) => artifacts.is_base_begun(key).map_err(failed)?,
-                None => false,
-            });
+        for (key, _) in &images {
+            begun.push(artifacts.is_base_begun(key).map_err(failed)?);
         }
         let bases = artifacts.bases().map_err(failed)?;
-        for (image, begun) in images.iter().zip(begun) {
+        for ((_, image), begun) in images.iter().zip(begun) {
             // Podman writes an id with its algorithm in one place and without it in another.
-            let is_of = |base: &BaseSize| {
-                base.container_image.as_deref().map(bare) == Some(bare(&image.id))
-            };
+            let is_of =
+                |base: &BaseSize| base.container_image.as_deref().map(bare) == Some(bare(image));
             if !begun && !bases.iter().any(is_of) {
-                self.remove_base_image(&image.id).await;
+                self.remove_base_image(image).await;
             }
         }
         for base in bases.iter().filter(|base| base.engine == self.host()) {
