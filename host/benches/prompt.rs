@@ -33,7 +33,7 @@ fn conversation(request: &Recorded) -> String {
 
 fn main() {
     println!(
-        "{:<28}{:>8}{:>8}{:>8}{:>8}{:>10}",
+        "{:<34}{:>8}{:>8}{:>8}{:>8}{:>10}",
         "bytes", "first", "editor", "scouts", "task", "prefix"
     );
     let paces = [(Pace::One, "one call a turn"), (Pace::Several, "several")];
@@ -53,12 +53,12 @@ fn main() {
         let (first, editors, task) = (editor[0].raw.len(), sum(&editor), sum(&all));
         let prefix = format!("{} / {}", kept.0, kept.1);
         println!(
-            "{:<28}{first:>8}{editors:>8}{:>8}{task:>8}{prefix:>10}",
+            "{:<34}{first:>8}{editors:>8}{:>8}{task:>8}{prefix:>10}",
             format!("{}, {words}", wire.name()),
             task - editors
         );
     }
-    println!("{:<28}{:>8}{:>8}{:>8}{:>8}{:>10}", "aim", 6000, "", "", 70000, "all");
+    println!("{:<34}{:>8}{:>8}{:>8}{:>8}{:>10}", "aim", "", "", "", 70000, "all");
     println!(
         "others: mini-swe-agent 3400 first, 15700 task; aider 11500 first; Codex 37000 first, 155000 task; Claude Code 116000 first"
     );
