@@ -67,7 +67,7 @@ const SIZE: f64 = 0.3;
 const SMALL: f64 = 300.0;
 /// A part with a smaller share of the best score is left out.
 const SHARE: f64 = 0.05;
-/// What a definition is worth because one of this worth calls it.
+/// A definition that a good one calls has at least this share of the caller's worth.
 const CALLED: f64 = 0.25;
 
 type Ranges = Vec<(u32, u32)>;
@@ -93,7 +93,7 @@ struct Section {
     /// The question names the definition.
     is_named: bool,
     whole: (u32, u32),
-    /// What is shown, the most that there is first: the first choice that fits.
+    /// Ranges to show, the longest first; the first choice that fits is shown.
     choices: Vec<Ranges>,
     score: f64,
 }

@@ -21,7 +21,7 @@ const FILES: [(&str, &str); 5] = [
     ("Makefile", "test:\n\tsh test.sh\n"),
 ];
 
-/// How many calls the model puts into one turn.
+/// The number of calls that the model puts into one turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Pace {
     /// One call a turn, as many models of small providers do.

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use act_fs::{DIRECTORY, Dir, READ, Root, hex, read_bounded, regular};
-use rustix::fs::{Mode, Stat, fstat, openat};
+use rustix::fs::{Mode, fstat, openat};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
@@ -228,7 +228,7 @@ pub fn patch_of_task(root: &Path, dir: &Dir) -> Result<TaskPatch, NoPatch> {
             // The task was killed while it changed this file.
             let is_original = |digest: &String| states.stored.iter().any(|o| o.sha256 == *digest);
             match found {
-                Found::File { digest, .. } if is_original(&digest) => {}
+                FileState::File { digest, .. } if is_original(&digest) => {}
                 _ => changed.push(path),
             }
             continue;
@@ -241,8 +241,8 @@ pub fn patch_of_task(root: &Path, dir: &Dir) -> Result<TaskPatch, NoPatch> {
             continue;
         }
         let after = match (found, &states.now) {
-            (Found::Nothing, None) => None,
-            (Found::File { digest, stat, file }, Some(now))
+            (FileState::Nothing, None) => None,
+            (FileState::File { digest, stat, file }, Some(now))
                 if digest == *now && (stat.st_mode & 0o100 != 0) == states.executable =>
             {
                 Some((file, stat.st_mode & 0o777, now.as_str()))
@@ -300,31 +300,16 @@ pub fn patch_of_task(root: &Path, dir: &Dir) -> Result<TaskPatch, NoPatch> {
     Ok(TaskPatch { files: listed.collect(), patch, secrets })
 }
 
-/// The state of a path in the repository.
-enum Found {
-    Nothing,
-    File {
-        digest: String,
-        stat: Stat,
-        file: File,
-    },
-    /// Anything else, or a file that is too large to be one that a task left.
-    Other,
-}
-
-fn state_in(root: &Root, path: &str) -> io::Result<Found> {
-    let Ok(path) = RepoPath::parse(path) else { return Ok(Found::Other) };
+/// Looks at a path of the repository. A file that is too large to be one that a task left counts as `TooLarge`.
+fn state_in(root: &Root, path: &str) -> io::Result<FileState> {
+    let Ok(path) = RepoPath::parse(path) else { return Ok(FileState::Other) };
     let (dir, name) = path.split();
     let dir = match root.open_real(dir.as_bytes(), DIRECTORY) {
         Ok(dir) => dir,
-        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(Found::Nothing),
-        Err(_) => return Ok(Found::Other),
+        Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => return Ok(FileState::Nothing),
+        Err(_) => return Ok(FileState::Other),
     };
-    Ok(match state_of(&dir, name, MAX_BYTES)? {
-        FileState::Nothing => Found::Nothing,
-        FileState::File { digest, stat, file } => Found::File { digest, stat, file },
-        FileState::Other | FileState::TooLarge => Found::Other,
-    })
+    state_of(&dir, name, MAX_BYTES)
 }
 
 /// Reads a whole file. Returns `None` when it does not have the digest.

@@ -275,7 +275,7 @@ pub struct Session<'a> {
     this_turn: ThisTurn,
     /// The run of a red tree that the model asked to verify again. Asked once more, it runs once more.
     asked_again: Option<String>,
-    /// What the model said in its last `done`.
+    /// The account in the model's last `done`.
     account: Option<Account>,
     /// Bytes of the host's answers in this conversation.
     answer_bytes: usize,
