@@ -260,6 +260,9 @@ async fn an_output_is_cut_and_holds_no_key() {
     let checker = world.checker(false).await;
     let printed = world.printed_by(&checker, "echo a sk-canary-4711 b; echo $PWD/x").await;
     assert_eq!(printed, "a [redacted] b\nx\n");
+    // Security line 264: no sequence for a terminal and nothing that cannot be seen.
+    let command = r"printf 'a\033[2J\033]0;t\007b\r\n\342\200\256c\001'";
+    assert_eq!(world.printed_by(&checker, command).await, "ab\n\\u{202e}c\\u{1}");
     let command = "echo begin; i=0; while [ $i -lt 9000 ]; do echo line $i sk-canary-4711; i=$((i+1)); done; echo end";
     let printed = world.printed_by(&checker, command).await;
     assert!(printed.starts_with("begin\n") && printed.ends_with("\nend\n"), "{printed}");

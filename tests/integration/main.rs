@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
 
+mod attack_rows;
 mod audit;
 mod builtin_components;
 mod certificates;

@@ -53,6 +53,18 @@ fn a_task_is_undone_by_its_patch_also_after_its_changes_were_committed() {
         let mode = entry.unwrap().metadata().unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
+    // Security line 263: a list of changes that lacks one gives no patch that seems to be whole.
+    let list = originals.join("changes");
+    let whole = fs::read_to_string(&list).unwrap();
+    let shorter: Vec<_> = whole.lines().filter(|line| !line.contains("gone.txt")).collect();
+    let shorter = format!("{}\n", shorter.join("\n"));
+    assert!(shorter.len() < whole.len() && shorter.contains("answer.txt"), "{whole}");
+    for (cut, named) in [("", "answer.txt"), (&*shorter, "gone.txt")] {
+        fs::write(&list, cut).unwrap();
+        let told = act.clone().act(["diff"]).status(1).stdout("");
+        told.stderr_has("not stored as they were before").stderr_has(named);
+    }
+    fs::write(&list, &whole).unwrap();
     let patch = act.artifacts().join("patch");
     fs::write(&patch, printed.stdout_text()).unwrap();
     git(&act, &["apply", "-R", patch.to_str().unwrap()]);

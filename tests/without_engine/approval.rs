@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::harness::components::{
     approve, components, grants, need, packed, scout, sha256_of, without_engine,
@@ -70,6 +70,38 @@ fn a_person_sees_everything_and_types_yes() {
     let told = at_a_terminal(&act, &path, "--name probe", "yes\n").status(0);
     assert!(told.stdout_text().contains("Approved probe"), "{told}");
     assert!(fs::read_to_string(grants(&act)).unwrap().contains(&sha256));
+}
+
+/// CAPABILITY-21, security line 50: whatever a manifest says is in one block with a mark on each row, and the digest of
+/// the file is the last line before the question.
+#[test]
+fn a_manifest_imitates_no_line_of_the_question() {
+    let act = without_engine();
+    let fake = "0".repeat(64);
+    let padded = |text: &str| format!("x{}{text}", " ".repeat(70 - text.len() % 7));
+    let line = padded(&format!("sha256    {fake}"));
+    let mut manifest = scout("1", &[]);
+    manifest["about"] = format!("{line}\n  sha256    {fake}\n").into();
+    manifest["version"] = "1)   sha256    1".into();
+    manifest["needs"] = json!([{"grant": "repo.read", "why": format!("{}{line}", "w".repeat(70)),
+        "paths": [format!("src{}sha256   {fake}", " ".repeat(60))]}]);
+    manifest["report"] = json!({"type": "object", "title": line, "description": "y".repeat(400)});
+    let path = packed(&act, "x.wasm", &manifest);
+    let sha256 = sha256_of(&path);
+    let approve = format!("{} components approve {} --name probe", program(), path.display());
+    for columns in [20, 72, 80] {
+        let command = format!("stty cols {columns}; {approve}");
+        let told = terminal(&act.clone().answer(QUESTION, "no\n"), &command).status(1);
+        let text = told.stdout_text().replace('\r', "");
+        let (shown, _) = text.split_once(QUESTION).unwrap_or_else(|| panic!("{told}"));
+        let ours: Vec<_> = shown.lines().filter(|row| !row.starts_with("│ ")).collect();
+        let ours = ours.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(ours.matches("sha256 ").count(), 1, "{columns}: {ours}");
+        assert!(ours.ends_with(&format!("sha256 {sha256}")), "{columns}: {ours}");
+        let quoted = shown.lines().skip_while(|row| !row.starts_with("│ "));
+        let after = quoted.skip_while(|row| row.starts_with("│ "));
+        assert!(after.into_iter().all(|row| !row.starts_with("│ ")), "one block: {shown}");
+    }
 }
 
 /// CAPABILITY-21, security lines 44 and 48: a digest on the command line does not answer for a person, and new bytes

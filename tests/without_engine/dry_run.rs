@@ -65,6 +65,35 @@ fn a_dry_run_for_programs() {
     assert_eq!((&last["state"], &last["exit_code"]), (&json!("PROPOSED"), &json!(0)));
 }
 
+/// AUDIT-18, security line 262: the log holds how a task ended as well as the store, which other commands believe.
+#[test]
+fn a_row_of_the_store_that_was_changed_is_named() {
+    let act = repository().without_engine();
+    act.clone().script(&script(proposal())).act(["run", "--dry-run", "write it"]).status(0);
+    act.clone().act(["audit", "verify"]).status(0).stdout_has("agrees, at record");
+    let store = rusqlite::Connection::open(act.artifacts().join("state/act.db")).unwrap();
+    for (change, back, columns) in [
+        ("state = 'SUCCESS'", "state = 'PROPOSED'", "state"),
+        ("exit_code = 3", "exit_code = 0", "exit_code"),
+        ("reason = 'x'", "reason = NULL", "reason"),
+        ("text = 'something else'", "text = 'write it'", "text"),
+        ("repo = 'x'", "repo = (SELECT value FROM before)", "repo"),
+    ] {
+        store
+            .execute_batch(
+                "CREATE TEMP TABLE IF NOT EXISTS before AS SELECT repo AS value FROM tasks",
+            )
+            .unwrap();
+        store.execute(&format!("UPDATE tasks SET {change}"), []).unwrap();
+        let told = act.clone().act(["audit", "verify"]).status(1);
+        told.stdout_has("The store was changed: task t-")
+            .stdout_has(&format!("differs in: {columns} (record "));
+        store.execute(&format!("UPDATE tasks SET {back}"), []).unwrap();
+    }
+    act.clone().act(["audit", "verify"]).status(0);
+    act.act(["audit", "verify", "--json"]).status(0).document("audit-verify");
+}
+
 /// EDITOR-50: a dry run that changes nothing is refused as such, and leaves nothing to apply.
 #[test]
 fn a_dry_run_without_a_change_is_no_proposal() {

@@ -119,14 +119,56 @@ pub enum Kind {
     Document,
 }
 
+/// Names, without their extension, of text files that people read. Programs read most other `.txt` files:
+/// `requirements.txt`, `CMakeLists.txt`, `robots.txt`, a list of words.
+const PROSE: [&str; 18] = [
+    "authors",
+    "changelog",
+    "changes",
+    "contributing",
+    "contributors",
+    "copying",
+    "copyright",
+    "credits",
+    "faq",
+    "history",
+    "install",
+    "license",
+    "licence",
+    "news",
+    "notice",
+    "readme",
+    "thanks",
+    "todo",
+];
+/// Directories whose text files people read, apart from those that begin with one of `DOCUMENT_INPUTS`.
+const DOCUMENT_DIRECTORIES: [&str; 3] = ["doc", "docs", "documentation"];
+/// The beginnings of text files that the builds of documents read.
+const DOCUMENT_INPUTS: [&str; 5] =
+    ["requirements", "constraints", "cmakelists", "robots", "spelling"];
+
+/// Returns whether a file is prose: changing it changes no program, as far as its name says.
+fn is_document(path: &str) -> bool {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let name = name.to_ascii_lowercase();
+    let Some((stem, extension)) = name.rsplit_once('.') else { return false };
+    let below_documents = || {
+        let is_input = DOCUMENT_INPUTS.iter().any(|input| stem.starts_with(input));
+        let mut parts = directory.split('/');
+        !is_input && parts.any(|part| DOCUMENT_DIRECTORIES.contains(&&*part.to_lowercase()))
+    };
+    match extension {
+        "md" | "rst" | "adoc" => true,
+        "txt" => PROSE.contains(&stem) || below_documents(),
+        _ => false,
+    }
+}
+
 /// Returns the kind of a file by its path.
 pub fn kind(path: &str) -> Kind {
-    let is_document = |ending: &str| ["md", "rst", "txt", "adoc"].contains(&ending);
     match () {
         () if is_test(path) => Kind::Test,
-        () if extension(path).is_some_and(|end| is_document(&end.to_ascii_lowercase())) => {
-            Kind::Document
-        }
+        () if is_document(path) => Kind::Document,
         () => Kind::Source,
     }
 }
@@ -140,6 +182,26 @@ mod tests {
         let mut paths = ["CHANGES.RST", "tests/data.txt", "src/a.py", "setup.cfg", "docs/a.md"];
         paths.sort_by_key(|path| kind(path));
         assert_eq!(paths, ["src/a.py", "setup.cfg", "tests/data.txt", "CHANGES.RST", "docs/a.md"]);
+    }
+
+    #[test]
+    fn a_text_file_that_programs_read_is_no_document() {
+        for path in ["README.txt", "docs/guide/first.txt", "pkg/LICENSE.txt", "a.MD", "doc/x.rst"] {
+            assert_eq!(kind(path), Kind::Document, "{path}");
+        }
+        for path in [
+            "requirements.txt",
+            "requirements/dev.txt",
+            "docs/requirements-dev.txt",
+            "constraints.txt",
+            "CMakeLists.txt",
+            "docs/CMakeLists.txt",
+            "web/robots.txt",
+            "words.txt",
+            "readme.txt.py",
+        ] {
+            assert_eq!(kind(path), Kind::Source, "{path}");
+        }
     }
 
     #[test]

@@ -437,12 +437,18 @@ fn verification_lines(found: &LogVerification, asked: Option<&str>) -> Vec<Line>
     if let Some(head) = &found.head {
         lines.push(field("last", &format!("{} {}", head.seq, head.hash)));
     }
-    if found.bad.is_none() {
+    for row in &found.store_differs {
+        let what = Line::of(Tone::Bad, "The store was changed");
+        lines.push(what.and(Tone::Plain, format!(": {row}")));
+    }
+    if found.bad.is_none() && found.store_differs.is_empty() {
         let store = found.store.as_ref().map_or_else(
             || "has no head yet".to_owned(),
             |head| format!("agrees, at record {}", head.seq),
         );
         lines.push(field("store", &store));
+    }
+    if found.bad.is_none() {
         lines.extend(manifests(found));
     }
     match (asked, found.asked_seq) {

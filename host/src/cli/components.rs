@@ -281,6 +281,8 @@ impl Approve {
         for origin in proposal.never_reached() {
             output.caution(&format!("{origin} is not public: no component can ever reach it"));
         }
+        // The digest is the last line, beside the question that it belongs to.
+        output.progress(&row("sha256", found.as_str()));
         if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
             ask(output)?;
         } else if sha256.is_none() {
@@ -402,9 +404,13 @@ fn row(name: &str, value: impl Into<String>) -> Line {
     Line::of(Tone::Faint, format!("  {name:<9} ")).and(Tone::Plain, value)
 }
 
-fn all_needs(all: &[Need]) -> Vec<Line> {
-    let title = if all.is_empty() { "Needs nothing" } else { "Needs" };
-    [vec![Line::plain(title)], needs(all, "")].concat()
+/// The titles of the two parts of what is shown of a component. A manifest is free text of a stranger, so its values are in
+/// one block, and each row of the block has a mark that no line of act has.
+const AUTHOR: &str = "What its author says";
+const FOUND: &str = "What act found";
+
+fn named(name: &str, version: &str, about: &str) -> Line {
+    Line::of(Tone::Strong, name).and(Tone::Plain, format!(" {version}: {about}"))
 }
 
 fn needs(needs: &[Need], sign: &str) -> Vec<Line> {
@@ -420,30 +426,30 @@ fn needs(needs: &[Need], sign: &str) -> Vec<Line> {
                 what.push_str(&format!(" {list}"));
             }
         }
-        Line::of(Tone::Strong, format!("  {sign}{what}"))
-            .and(Tone::Plain, format!(": {}", need.why))
+        Line::of(Tone::Strong, format!("{sign}{what}")).and(Tone::Plain, format!(": {}", need.why))
     };
     needs.iter().map(line).collect()
 }
 
 fn inspected_lines(document: &InspectDocument) -> Vec<Line> {
-    let mut lines = vec![
-        Line::of(Tone::Strong, &document.name)
-            .and(Tone::Plain, format!(" {}: {}", document.version, document.about)),
+    let mut lines = vec![Line::plain(AUTHOR)];
+    let mut author = vec![named(&document.name, &document.version, &document.about)];
+    author.extend(needs(&document.needs, "needs "));
+    author.extend(model_text_lines(&document.says));
+    lines.extend(author.into_iter().map(Line::quoted));
+    lines.extend([
+        Line::plain(FOUND),
         row("sha256", &document.sha256),
         row("bytes", document.bytes.to_string()),
         row("world", &document.world),
-    ];
+    ]);
     lines.extend(imports(&document.imports));
-    lines.extend(all_needs(&document.needs));
-    lines.extend(model_text_lines(&document.says));
     lines.extend(left_out(&document.left_out));
-    lines.extend(
-        document
-            .problem
-            .as_ref()
-            .map(|problem| Line::of(Tone::Bad, "Cannot be loaded: ").and(Tone::Plain, problem)),
-    );
+    // The reason may quote a name of the manifest.
+    if let Some(problem) = &document.problem {
+        lines.push(Line::of(Tone::Bad, "Cannot be loaded"));
+        lines.push(Line::plain(problem).quoted());
+    }
     lines
 }
 
@@ -467,19 +473,21 @@ fn left_out(functions: &[LeftOut]) -> impl Iterator<Item = Line> {
 fn proposed_lines(proposal: &Proposal) -> Vec<Line> {
     let inspection = &proposal.inspection;
     let manifest = &inspection.manifest;
-    let mut lines = vec![
-        Line::of(Tone::Strong, proposal.name.as_str()).and(
-            Tone::Plain,
-            format!(": {} {}, {}", manifest.name, manifest.version, manifest.about),
-        ),
-        row("sha256", &inspection.sha256),
+    let mut author = vec![named(&manifest.name, &manifest.version, &manifest.about)];
+    author.extend(needs(&manifest.needs, "needs "));
+    author.extend(model_text_lines(&proposal.model_text()));
+    author.extend(proposal.difference.as_ref().into_iter().flat_map(says_otherwise));
+    let mut lines = vec![Line::plain(AUTHOR)];
+    lines.extend(author.into_iter().map(Line::quoted));
+    lines.extend([
+        Line::plain(FOUND),
         row("bytes", inspection.bytes.len().to_string()),
         row("world", manifest.world()),
-    ];
+    ]);
     lines.extend(imports(&inspection.imports));
     lines.extend(left_out(&manifest.left_out));
-    lines.extend(all_needs(&manifest.needs));
-    lines.extend(model_text_lines(&proposal.model_text()));
+    let name = proposal.name.as_str();
+    lines.push(Line::plain("The approval of ").and(Tone::Strong, name));
     lines.push(row("granted", grants_in_words(&proposal.grant).join(", ")));
     if !proposal.grant.withheld.is_empty() {
         lines.push(row("withheld", joined(proposal.grant.withheld.iter())));
@@ -503,7 +511,12 @@ fn proposed_lines(proposal: &Proposal) -> Vec<Line> {
 }
 
 fn differs(difference: &Difference) -> Vec<Line> {
-    let version = difference.version_before.as_ref().map(|version| format!(" ({version})"));
+    // A version is free text of the author; only a usual one is shown in a line of act.
+    let usual = |version: &&String| {
+        version.chars().all(|c| c.is_ascii_alphanumeric() || ".+-_".contains(c))
+    };
+    let version = difference.version_before.as_ref().filter(usual);
+    let version = version.map(|version| format!(" ({version})"));
     let title = format!("Differs from sha256 {}{}", difference.before, version.unwrap_or_default());
     if difference.is_nothing() {
         return vec![Line::plain("  Nothing has changed since the last approval")];
@@ -520,7 +533,12 @@ fn differs(difference: &Difference) -> Vec<Line> {
         |sign: &'static str| move |name: &String| Line::plain(format!("  {sign} imports {name}"));
     lines.extend(difference.imports_added.iter().map(import("+")));
     lines.extend(difference.imports_removed.iter().map(import("-")));
-    lines.extend(needs(&difference.needs_added, "+ needs "));
+    lines
+}
+
+/// Returns the differences that hold words of the author.
+fn says_otherwise(difference: &Difference) -> Vec<Line> {
+    let mut lines = needs(&difference.needs_added, "+ needs ");
     lines.extend(needs(&difference.needs_removed, "- needs "));
     lines.extend(difference.manifest.iter().flat_map(|change| changed("says", change)));
     lines.extend(difference.approval.iter().flat_map(|change| changed("may", change)));
@@ -530,26 +548,26 @@ fn differs(difference: &Difference) -> Vec<Line> {
 fn changed(what: &str, change: &FieldChange) -> Vec<Line> {
     let line = |sign: &str, text: &String| {
         let field = &change.field;
-        Line::of(Tone::Strong, format!("  {sign} {what} {field}: ")).and(Tone::Plain, text)
+        Line::of(Tone::Strong, format!("{sign} {what} {field}: ")).and(Tone::Plain, text)
     };
     let before = change.before.as_ref().map(|text| line("-", text));
     before.into_iter().chain(change.after.as_ref().map(|text| line("+", text))).collect()
 }
 
-/// Returns every text of the component that the Editor's model sees.
+/// Returns every text of the component that the Editor's model sees, to be quoted.
 fn model_text_lines(text: &ModelText) -> Vec<Line> {
     let mut lines = vec![];
     for tool in &text.tools {
         lines.push(
-            Line::of(Tone::Strong, format!("  tool {}", tool.name))
+            Line::of(Tone::Strong, format!("tool {}", tool.name))
                 .and(Tone::Plain, format!(": {}", tool.description)),
         );
-        lines.push(row("takes", tool.parameters.to_string()));
+        lines.push(Line::of(Tone::Faint, "takes ").and(Tone::Plain, tool.parameters.to_string()));
     }
-    lines.extend(text.report.as_ref().map(|report| row("report", report.to_string())));
-    if !lines.is_empty() {
-        lines.insert(0, Line::plain("Text for the model"));
-    }
+    let report = |report: &serde_json::Value| {
+        Line::of(Tone::Faint, "report ").and(Tone::Plain, report.to_string())
+    };
+    lines.extend(text.report.as_ref().map(report));
     lines
 }
 
@@ -581,15 +599,18 @@ fn bytes(bytes: u64) -> String {
 fn shown_lines(shown: &Shown) -> Vec<Line> {
     let component = &shown.component;
     let mut lines = component_lines(component);
-    lines.extend(component.about.as_ref().map(|about| Line::plain(format!("  {about}"))));
+    let mut author: Vec<_> = component.about.iter().map(|about| Line::plain(about)).collect();
+    author.extend(needs(&component.needs, "needs "));
+    author.extend(shown.says.iter().flat_map(model_text_lines));
+    lines.push(Line::plain(AUTHOR));
+    lines.extend(author.into_iter().map(Line::quoted));
+    lines.push(Line::plain(FOUND));
     lines.push(row("sha256", &component.sha256));
     lines.push(row("world", &component.world));
     lines.extend(imports(&component.imports));
-    lines.extend(all_needs(&component.needs));
     if !component.tools.is_empty() {
         lines.push(row("tools", component.tools.join(" ")));
     }
-    lines.extend(shown.says.iter().flat_map(model_text_lines));
     lines.push(Line::plain(match (&component.approved_at, component.state) {
         (Some(time), _) => format!("Granted by you, {time}"),
         (None, State::Builtin) => "Granted because it is part of act".to_owned(),

@@ -39,7 +39,12 @@ impl Tone {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Line {
     spans: Vec<(Style, String)>,
+    /// Each row of the line begins with [`QUOTE`].
+    quoted: bool,
 }
+
+/// The beginning of each row that quotes a stranger, in columns as wide as in characters.
+const QUOTE: &str = "│ ";
 
 impl Line {
     pub fn plain(text: impl Into<String>) -> Self {
@@ -53,6 +58,30 @@ impl Line {
     pub fn and(mut self, tone: Tone, text: impl Into<String>) -> Self {
         self.spans.push((tone.style(), text.into()));
         self
+    }
+
+    /// Returns a line of somebody else's words: each of its rows begins with a mark, so that none looks like a line of act,
+    /// and a run of blanks is one blank, so that the text does not choose where its rows begin.
+    pub fn quoted(self) -> Self {
+        let mut blank = true;
+        let mut single_spaced = |text: &str| {
+            let mut single = String::with_capacity(text.len());
+            for c in text.chars() {
+                if !c.is_whitespace() {
+                    single.push(c);
+                } else if !blank {
+                    single.push(' ');
+                }
+                blank = c.is_whitespace();
+            }
+            single
+        };
+        // Codes of invisible characters take columns, so they are written before the line is folded.
+        let spans = self
+            .spans
+            .iter()
+            .map(|(style, text)| (*style, terminal_text::line(&single_spaced(text)).into_owned()));
+        Self { spans: spans.collect(), quoted: true }
     }
 
     pub(super) fn spans(&self) -> &[(Style, String)] {
@@ -79,7 +108,7 @@ impl Line {
 
     /// Returns the line with its line feed; it can be understood without colour.
     pub fn render(&self, colour: bool) -> String {
-        let mut out = String::new();
+        let mut out = if self.quoted { QUOTE.to_owned() } else { String::new() };
         for (style, text) in &self.spans {
             let text = terminal_text::line(text);
             if colour && !text.is_empty() {
@@ -143,6 +172,9 @@ pub(super) fn block(text: &str, columns: usize) -> Cow<'_, str> {
 
 /// Folds a line into rows that fit into the width, as few as possible.
 fn folded(line: &Line, columns: usize) -> Vec<Line> {
+    if line.quoted {
+        return quoted_rows(line, columns);
+    }
     let wide: usize = line.spans().iter().map(|(_, text)| text.width()).sum();
     if wide <= columns || columns < LEAST {
         return vec![line.clone()];
@@ -164,6 +196,45 @@ fn folded(line: &Line, columns: usize) -> Vec<Line> {
     }
     lines.push(now);
     lines
+}
+
+/// Folds a quoted line. A word that is wider than a row is broken, because the terminal would begin a row without the mark.
+fn quoted_rows(line: &Line, columns: usize) -> Vec<Line> {
+    let row = |text: &str| Line { quoted: true, ..Line::plain(text) };
+    let room = columns.saturating_sub(QUOTE.width()).max(LEAST / 2);
+    let (mut rows, mut now, mut at) = (vec![], row(""), 0);
+    for (style, text) in line.spans() {
+        for word in text.split_inclusive(' ') {
+            let whole = drawn(word.trim_end());
+            let hang = if rows.is_empty() { 0 } else { QUOTED_HANG.len() };
+            if at > hang && at + whole > room && whole <= room - QUOTED_HANG.len() {
+                rows.push(std::mem::replace(&mut now, row(QUOTED_HANG)).without_trailing_blanks());
+                at = QUOTED_HANG.len();
+            }
+            for c in word.chars() {
+                let width = drawn(c.encode_utf8(&mut [0; 4]));
+                if at + width > room && c != ' ' {
+                    rows.push(
+                        std::mem::replace(&mut now, row(QUOTED_HANG)).without_trailing_blanks(),
+                    );
+                    at = QUOTED_HANG.len();
+                }
+                now.push(*style, c.encode_utf8(&mut [0; 4]));
+                at += width;
+            }
+        }
+    }
+    rows.push(now.without_trailing_blanks());
+    rows
+}
+
+/// The beginning of the second row and of the following rows of a quoted line.
+const QUOTED_HANG: &str = "  ";
+
+/// Returns how many columns a text takes at most. Terminals disagree about characters outside of ASCII, and a row that is
+/// drawn wider than it was measured would go on in a row without a mark.
+fn drawn(text: &str) -> usize {
+    text.chars().map(|c| if c.is_ascii() { 1 } else { c.width().unwrap_or(0).max(2) }).sum()
 }
 
 /// Splits a text into words, each with the spaces that follow it.
@@ -286,6 +357,32 @@ mod fold_tests {
         assert_eq!(block(help, 20), "  a  b\n\nact runs one\n  task\tuntil\n");
         let bare = Line::plain("  one two three four five six");
         assert_eq!(text(&bare, 20), "  one two three four\n    five six\n");
+    }
+}
+
+#[cfg(test)]
+mod quote_tests {
+    use super::*;
+
+    // CAPABILITY-21, security line 50
+    #[test]
+    fn no_row_of_a_quotation_is_without_its_mark_and_no_blanks_choose_where_rows_begin() {
+        let quoted = |text: &str| Line::of(Tone::Strong, "about: ").and(Tone::Plain, text).quoted();
+        let shown = |text: &str, columns| rendered(&quoted(text), columns, false);
+        let padded = "one \u{3000}\t\n two\u{a0}\u{2003} three";
+        assert_eq!(shown(padded, usize::MAX), "│ about: one two three\n");
+        assert_eq!(shown(padded, 20), "│ about: one two\n│   three\n");
+        for text in ["x".repeat(200), "é".repeat(90), "你".repeat(90), "y ".repeat(90)] {
+            for columns in [1, 12, 20, 80, 200] {
+                for row in shown(&text, columns).lines() {
+                    assert!(row.starts_with("│ "), "{row}");
+                    assert!(row.width() <= columns.max(LEAST), "{columns}: {row}");
+                }
+            }
+        }
+        let hidden = shown(&"\u{200d}".repeat(30), 40);
+        assert!(hidden.lines().all(|row| row.starts_with("│ ") && row.width() <= 40), "{hidden}");
+        assert!(quoted("a").render(true).starts_with("│ "), "the mark has no colour of others");
     }
 }
 

@@ -42,7 +42,8 @@ pub(super) fn write(out: &mut impl Write, bytes: &[u8], terminal: bool, secrets:
     let _ = out.write_all(&bytes).and_then(|()| out.flush());
 }
 
-/// Returns the exact bytes for a program, except for keys; for a terminal, control characters are removed.
+/// Returns the exact bytes for a program, except for keys; for a terminal, escape sequences are removed, and other characters that
+/// act on it or cannot be seen are shown by their codes.
 fn shown(bytes: &[u8], terminal: bool, secrets: &Secrets) -> Vec<u8> {
     if terminal {
         let text = String::from_utf8_lossy(bytes);
@@ -60,6 +61,9 @@ mod tests {
     fn a_patch_is_exact_for_programs_and_inert_on_a_terminal() {
         // CLI-50, security line 165
         let secrets = Secrets::new([Secret::new("sk-canary")]);
+        let joiner = "+a\u{200d}b\n".as_bytes();
+        assert_eq!(shown(joiner, false, &secrets), joiner);
+        assert_eq!(shown(joiner, true, &secrets), b"+a\\u{200d}b\n", "security line 167");
         let bytes = b"+a\r\n+\x1b[2Jsk-canary \xff\n";
         assert_eq!(shown(bytes, false, &secrets), b"+a\r\n+\x1b[2J[redacted] \xff\n");
         let text = String::from_utf8(shown(bytes, true, &secrets)).unwrap();

@@ -29,6 +29,7 @@ async fn what_was_denied_is_on_record_and_changed_nothing() {
         (".git/config", ".git/config"),
         ("id_rsa", "id_rsa"),
         ("ignored.txt", "ignored.txt"),
+        ("../a\u{1b}[2J\u{200d}b", "../a\\u{1b}[2J\\u{200d}b"),
     ] {
         for view in repository.views() {
             for route in ["read", "batch-read"] {
@@ -44,6 +45,18 @@ async fn what_was_denied_is_on_record_and_changed_nothing() {
                 assert_eq!(told.decision, Some(Decision::Deny));
                 assert_eq!(told.effective_sha256, Some(hostile.grant.sha256()));
             }
+        }
+    }
+    // A listing that is to begin elsewhere names where.
+    for view in repository.views() {
+        for asked in ["../outside", "sub/../../outside", ".git"] {
+            let known = recorded.of("denied").len();
+            attack(&hostile, "batch-within", &[asked], reading(&view)).await.unwrap();
+            let denied = recorded.of("denied").split_off(known);
+            assert!(
+                denied.iter().any(|record| record.object.as_deref() == Some(asked)),
+                "{asked}: {denied:#?}"
+            );
         }
     }
     assert_eq!(repository.state(), before);

@@ -103,6 +103,7 @@ fn guarded_names_are_refused_by_every_route_and_the_loop_goes_on() {
         ".gitattributes",
         ".github/workflows/ci.yml",
         "sub/.bashrc",
+        "packages/a/agent.yaml",
     ];
     let hostile: Vec<Value> = paths.into_iter().flat_map(by_every_route).collect();
     let count = hostile.len();

@@ -319,6 +319,8 @@ mod tests {
             root,
             &["add", "docs", "AGENTS.md", "out", "twice", "untracked/CLAUDE.md", ".gitignore"],
         );
+        // `git add -N` only announces a file.
+        git(root, &["add", "-N", "untracked/AGENTS.md"]);
         let mut all = instructions(root);
         let found = all.down_to("");
         assert_eq!(

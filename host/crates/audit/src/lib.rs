@@ -58,7 +58,7 @@ pub use grants::{Approval, GrantsSeen, NO_BYTES};
 pub use head::{CheckpointError, CheckpointStore, Head, Restart};
 pub use history::verify_all;
 pub use log::NAME;
-pub use record::{Decision, Entry, Event, Record, RepoIdentity, Subject};
+pub use record::{Decision, Entry, Event, Record, RepoIdentity, Subject, as_object};
 pub use verify::{
     Bad, EarlierLog, History, LogVerification, LogVerifier, ManifestFacts, UnknownRun, cure,
 };

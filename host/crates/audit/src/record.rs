@@ -304,6 +304,11 @@ impl Entry {
     }
 }
 
+/// Returns a path or another object as a record has it.
+pub fn as_object(text: &str) -> String {
+    sanitize(text, MAX_OBJECT)
+}
+
 /// Escapes hidden characters and shortens a text to about `most` bytes. A shortened text ends with the beginning of the
 /// digest of the whole text.
 pub(super) fn sanitize(text: &str, most: usize) -> String {

@@ -38,6 +38,8 @@ pub struct LogVerification {
     pub torn_bytes: u64,
     /// The head in the store; null when the store has none.
     pub store: Option<Head>,
+    /// Rows of the store that differ from the log, with their columns, at most 20.
+    pub store_differs: Vec<String>,
     /// Number of runs whose manifest names a head that was compared with the log.
     pub runs_compared: u64,
     /// Runs whose record is in none of the existing logs, while another log is missing.
@@ -49,6 +51,12 @@ pub struct LogVerification {
 }
 
 impl LogVerification {
+    /// Adds the rows of the store that differ from the log. With one of them nothing is in order.
+    #[must_use]
+    pub fn compared_with_rows(self, store_differs: Vec<String>) -> Self {
+        Self { ok: self.ok && store_differs.is_empty(), store_differs, ..self }
+    }
+
     /// Sets `ok` from all other fields. `found` means that the hash that was asked for was found, or none was asked for.
     pub(super) fn conclude(mut self, found: bool) -> Self {
         self.ok = self.bad.is_none()
@@ -429,6 +437,7 @@ impl LogVerifier {
             recovered: self.recovered,
             torn_bytes,
             store: self.store,
+            store_differs: vec![],
             runs_compared: self.compared,
             runs_unknown: vec![],
             runs_without_head: headless,

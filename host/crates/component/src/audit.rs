@@ -9,17 +9,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::LoadError;
 use crate::capability::{Capability, Grant, Meters};
-use crate::failure::{ComponentFailure, one_line};
+use crate::failure::ComponentFailure;
 use crate::meter::Meter;
-use act_audit::{Audit, AuditError, Decision, Entry, Event, Subject};
+use act_audit::{Audit, AuditError, Decision, Entry, Event, Subject, as_object};
 use act_core::event::{EventKind, Events};
 use act_workspace::{Applied, NotRolledBack};
 
 /// Denials of one call that are recorded one by one. A component cannot flood the log with more: those beyond are
 /// recorded as a number when the call ends.
 const MAX_DENIALS: usize = 50;
-/// Longest object of a denial, in bytes.
-const MAX_OBJECT: usize = 200;
 /// Entries of the root that one event lists.
 const MAX_PARTS: usize = 32;
 
@@ -211,7 +209,12 @@ impl Denials {
 
     /// Records that a capability does not cover an access to `object`.
     pub(crate) fn deny(&self, capability: Capability, object: &str) {
-        self.record(Decision::Deny, capability.name(), object);
+        self.record(Decision::Deny, capability.name(), object, true);
+    }
+
+    /// Counts and reports a refused edit, whose record in the audit log is `edit_refused`.
+    pub(crate) fn deny_edit(&self, object: &str) {
+        self.record(Decision::Deny, Capability::RepoWrite.name(), object, false);
     }
 
     /// Records that an amount is used up.
@@ -221,23 +224,25 @@ impl Denials {
 
     /// Records that a limit without a meter is reached.
     pub(crate) fn limit(&self, word: &'static str, object: &str) {
-        self.record(Decision::Limit, word, object);
+        self.record(Decision::Limit, word, object, true);
     }
 
-    fn record(&self, decision: Decision, word: &'static str, object: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).record(decision, word, object);
+    fn record(&self, decision: Decision, word: &'static str, object: &str, audited: bool) {
+        let mut log = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        log.record(decision, word, object, audited);
     }
 }
 
 impl DenialLog {
-    fn record(&mut self, decision: Decision, word: &'static str, object: &str) {
+    fn record(&mut self, decision: Decision, word: &'static str, object: &str, audited: bool) {
         self.meters.denials.add(1);
         if self.recorded.len() >= MAX_DENIALS {
             return;
         }
-        let object = one_line(object, MAX_OBJECT);
+        // Characters that cannot be seen are shown by their codes, so that two names stay two in the record.
+        let object = as_object(object);
         if self.recorded.insert((word, object.clone()), decision).is_none() {
-            if let Some(audit) = &self.audit {
+            if let Some(audit) = self.audit.as_ref().filter(|_| audited) {
                 audit.denied(decision, word, &object);
             }
             self.emit(word, object);
@@ -385,7 +390,8 @@ mod tests {
         });
         assert_eq!(
             emitted,
-            [(String::from("repo.read"), ".env".into()), ("repo.read".into(), "a b".into())]
+            [(String::from("repo.read"), ".env".into()), ("repo.read".into(), r"a\u{a}b".into())],
+            "security line 271: a character that cannot be seen is a code, so that `a b` is another object"
         );
     }
 

@@ -257,7 +257,7 @@ impl Source<'_> {
     fn parse<T: DeserializeOwned>(self) -> Result<T, SettingsError> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
-            self.malformed(at, &error.message().replace('\n', " "))
+            self.malformed(at, &without_values(&error.message().replace('\n', " ")))
         })
     }
 
@@ -371,15 +371,42 @@ impl Source<'_> {
         })?;
         let path = std::env::var_os("PATH");
         let found = command.found_outside_of(self.repo, path.as_deref());
-        found.map(KeySetting::Command).map_err(|file| {
-            let why = format!(
-                "`key_command` would run a file of the repository, which a task can change: {}; name another program",
-                file.display()
-            );
-            self.malformed(at, &why)
+        found.map(KeySetting::Command).map_err(|unfit| {
+            self.malformed(at, &format!("`key_command` {unfit}; name another program"))
         })
     }
 }
+
+/// Returns a message of the parser without what the user wrote, which may be a key in a wrong place. The name of an unknown
+/// field stays if it consists of letters and `_`, as a mistyped name does and a key does not.
+fn without_values(message: &str) -> String {
+    let wrong = ["unknown field ", "unknown variant ", "invalid type: ", "invalid value: "];
+    let Some(what) = wrong.into_iter().find(|start| message.starts_with(start)) else {
+        return message.to_owned();
+    };
+    // Behind the last `, expected` the parser lists names of ours.
+    let (written, expected) = message.rsplit_once(", expected ").unwrap_or((message, ""));
+    let quotes = |c: char| c == '`' || c == '"';
+    let name = match (written.find(quotes), written.rfind(quotes)) {
+        (Some(begin), Some(end)) if begin < end => &written[begin + 1..end],
+        _ => "",
+    };
+    let is_name = what == "unknown field "
+        && name.len() <= LONGEST_NAME
+        && name.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    let shown = match written.find(quotes) {
+        Some(_) if is_name => written,
+        Some(begin) => written[..begin].trim_end(),
+        None => written,
+    };
+    match expected {
+        "" => shown.to_owned(),
+        expected => format!("{shown}, expected {expected}"),
+    }
+}
+
+/// Maximum number of letters of an unknown field that is shown; the longest of ours has 17.
+const LONGEST_NAME: usize = 24;
 
 fn is_key(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())
@@ -452,12 +479,12 @@ mod tests {
             (format!("{model}nmae = \"x\""), "config.toml:3:1: unknown field `nmae`"),
             (
                 format!("{model}wire = \"http\""),
-                "config.toml:3:8: unknown variant `http`, expected one of `chat_completions`",
+                "config.toml:3:8: unknown variant, expected one of `chat_completions`",
             ),
-            (format!("{model}tools = \"text\""), "config.toml:3:9: unknown variant `text`"),
+            (format!("{model}tools = \"text\""), "config.toml:3:9: unknown variant, expected"),
             (
                 format!("{model}name = 5"),
-                "config.toml:3:8: invalid type: integer `5`, expected a string",
+                "config.toml:3:8: invalid type: integer, expected a string",
             ),
             (
                 format!("{model}name = \"a\\u001b[2J\""),
@@ -518,6 +545,33 @@ mod tests {
             let refused = parse(&format!("{model}{line}\n")).unwrap_err();
             assert!(refused.starts_with("config.toml:3:"), "{line}: {refused}");
             assert!(!refused.contains("canary") && !refused.contains("4711"), "{refused}");
+        }
+        // A key in the place of another value, or of the name of a key.
+        for text in [
+            "sk-canary = 1",
+            "\"sk canary, expected `x`\" = 1",
+            "model = \"sk-canary\"",
+            "limits = \"sk-canary\"",
+            "gitignore = \"sk-canary, expected a boolean\"",
+            "agents_md = 4711471147114711",
+            "[model]\nwire = \"sk-canary\"",
+            "[model]\ntools = \"sk-canary\"",
+            "[model]\nendpoint = 4711471147114711",
+            "[model]\nname = [\"sk-canary\"]",
+            "[model]\nsk_canary1 = \"sk-canary\"",
+            "[limits]\nmax_tokens = \"sk-canary\"",
+            "[timeouts]\nmodel_total = \"sk-canary\"",
+            "[timeouts]\nmodel_total = sk-canary",
+            "[artifacts]\nkeep_proofs = \"sk-canary\"",
+            "[verifier]\nnetwork = \"sk-canary\"",
+            "[verifier]\nsk-canary = 1",
+            "[verifier]\nchecks = \"sk-canary\"",
+            "[verifier.limits]\npids = \"sk-canary\"",
+            "[sk-canary]",
+            "sk-canary",
+        ] {
+            let refused = parse(text).unwrap_err();
+            assert!(!refused.contains("canary") && !refused.contains("4711"), "{text}: {refused}");
         }
         let both =
             parse(&format!("{model}key = \"sk-12345\"\nkey_env = \"MY_KEY\"\n")).unwrap_err();

@@ -15,12 +15,14 @@ pub fn is_hidden(c: char) -> bool {
     c.is_control()
         || matches!(c,
             '\u{ad}' | '\u{61c}' | '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
             // Joiners and fillers: letters that look like nothing, or like a blank.
             | '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{2800}' | '\u{3164}' | '\u{ffa0}'
-            // Variation selectors can carry a hidden text of any length.
-            | '\u{fe00}'..='\u{fe0f}' | '\u{e0100}'..='\u{e01ef}'
-            | '\u{1bca0}'..='\u{1bca3}' | '\u{1d159}' | '\u{1d173}'..='\u{1d17a}')
+            | '\u{16fe4}'
+            // Variation selectors and tags can carry a hidden text of any length. Unicode keeps their whole plane for
+            // characters that are not drawn.
+            | '\u{fe00}'..='\u{fe0f}' | '\u{e0000}'..='\u{e0fff}'
+            | '\u{13430}'..='\u{1343f}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d159}' | '\u{1d173}'..='\u{1d17a}')
 }
 
 /// A control string (OSC, DCS, …) longer than this is shown instead of dropped.
@@ -171,7 +173,7 @@ mod tests {
         assert_eq!(line("tag\u{e0041}"), "tag\\u{e0041}");
         // security line 167: what looks like nothing, or like a blank.
         for invisible in
-            "\u{200c}\u{200d}\u{34f}\u{115f}\u{1160}\u{2800}\u{3164}\u{ffa0}\u{fe0f}\u{e0100}"
+            "\u{200c}\u{200d}\u{34f}\u{115f}\u{1160}\u{2800}\u{3164}\u{ffa0}\u{fe0f}\u{e0100}\u{e01f0}\u{fff0}\u{16fe4}"
                 .chars()
         {
             let shown = format!("a\\u{{{:x}}}b", u32::from(invisible));

@@ -1,10 +1,13 @@
 //! `act diff`: what a task changed, as a patch from the files that it stored before it changed them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use serde::Serialize;
 
+use crate::audit::edited_by;
 use crate::status::Lookup;
+use act_audit::as_object;
 use act_core::Failure;
 use act_core::event::{Patch, ProposedChange};
 use act_records::store::{TaskRecord, TaskState};
@@ -48,7 +51,6 @@ pub fn diff(start: &Path, task_id: Option<&str>) -> Result<TaskDiff, Failure> {
             })?
         }
     };
-    let nothing = TaskPatch { patch: vec![], files: vec![], secrets: vec![] };
     let found = if could_change_files(&task) {
         let dir = context.artifacts.originals(&task.task_id).map_err(NoPatch::Io);
         let patch = dir.and_then(|dir| match dir {
@@ -57,8 +59,15 @@ pub fn diff(start: &Path, task_id: Option<&str>) -> Result<TaskDiff, Failure> {
         });
         patch.map_err(|why| no_patch(&task.task_id, why))?
     } else {
-        nothing
+        TaskPatch::default()
     };
+    // The list of changes is a file of the user. One that was emptied or shortened would give a patch that lacks changes.
+    let listed: BTreeSet<_> = found.listed.iter().map(|path| as_object(path)).collect();
+    let edited = edited_by(start, &task.task_id);
+    let lost: Vec<_> = edited.difference(&listed).cloned().collect();
+    if !lost.is_empty() {
+        return Err(no_patch(&task.task_id, NoPatch::Missing(lost)));
+    }
     let change = |(path, op, from): (String, &str, Option<String>)| ProposedChange {
         path,
         from,

@@ -18,6 +18,7 @@ use act_config::{Step, Workspace as ConfiguredWorkspace};
 use act_core::check::{CheckEnd, CheckUnderWay, Checked, CheckedOver, Checker, NotChecked};
 use act_core::event::Events;
 use act_core::secret::Secrets;
+use act_core::terminal_text;
 use act_core::verification::{ErrorType, FailReason, InfraError, Verdict};
 use act_records::artifacts::{Base, RunDir};
 use act_workspace::{PathGlobs, RepoView, digest};
@@ -36,8 +37,8 @@ const SHOWN_START: usize = 4 * 1024;
 const SHOWN_END: usize = 12 * 1024;
 /// Bytes at either end of an output that are searched for keys, before what is shown is cut from them.
 const READ: u64 = 1024 * 1024;
-/// Deleted files that one command line names; a system takes at least 128 KiB, and a path has at most 4 KiB.
-const REMOVED_AT_ONCE: usize = 30;
+/// Bytes of the paths that one command line names. A system takes at least 128 KiB, pointers included.
+const REMOVED_BYTES: usize = 64 * 1024;
 /// Time limit for removing the deleted files.
 const REMOVAL: Duration = Duration::from_secs(30);
 const POLL: Duration = Duration::from_millis(10);
@@ -304,6 +305,8 @@ impl Check<'_> {
         let (start, before, end) = work.await.map_err(read)?;
         let text = |bytes: &[u8]| {
             let text = relative_to_repo(&String::from_utf8_lossy(bytes));
+            // Sequences for a terminal tell the model nothing, and what cannot be seen must not reach it unseen.
+            let text = terminal_text::block(&text);
             self.checker.secrets.redact(&text).into_owned()
         };
         Ok(shown(&text(&start), before, &text(&end)))
@@ -399,7 +402,7 @@ async fn remove_files(
 ) -> Result<(), InfraError> {
     let engine = &verifier.engine;
     let remove = async {
-        for paths in gone.chunks(REMOVED_AT_ONCE) {
+        for paths in command_lines(gone) {
             let paths = paths.iter().map(|path| format!("./{path}"));
             let config = ExecConfig {
                 attach_stdout: Some(true),
@@ -429,6 +432,22 @@ async fn remove_files(
     tokio::time::timeout(REMOVAL, remove).await.unwrap_or_else(|_| Err(late()))
 }
 
+/// Divides paths into lists, each of which fits into one command line.
+fn command_lines(paths: &[String]) -> Vec<&[String]> {
+    let (mut lists, mut begin, mut bytes) = (vec![], 0, 0);
+    for (at, path) in paths.iter().enumerate() {
+        // The prefix `./`, the end of the text and its pointer.
+        let more = path.len() + 11;
+        if bytes + more > REMOVED_BYTES && at > begin {
+            lists.push(&paths[begin..at]);
+            (begin, bytes) = (at, 0);
+        }
+        bytes += more;
+    }
+    lists.extend((begin < paths.len()).then(|| &paths[begin..]));
+    lists
+}
+
 /// Cuts an output. `start` and `end` are its ends, with `before` bytes before `end`; without any, `end` is the whole.
 fn shown(start: &str, before: u64, end: &str) -> String {
     let whole = before == 0;
@@ -446,6 +465,17 @@ fn shown(start: &str, before: u64, end: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn deleted_files_are_removed_with_few_commands_whose_lines_fit() {
+        let paths: Vec<_> = (0..10_000).map(|n| format!("directory/of/files/{n}.txt")).collect();
+        let lists = command_lines(&paths);
+        assert!(lists.len() < 10, "{}", lists.len());
+        assert_eq!(lists.concat(), paths);
+        let long = vec!["x".repeat(4096); 100];
+        assert!(command_lines(&long).iter().all(|list| list.len() <= 16));
+        assert_eq!(command_lines(&[]), Vec::<&[String]>::new());
+    }
 
     // VERIFIER-57
     #[test]

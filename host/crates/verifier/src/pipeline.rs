@@ -102,14 +102,14 @@ pub(crate) fn after_run(verdict: Verdict, digest_before: &str, digest_after: &st
     }
 }
 
-/// Returns the warning about steps that lost their network to `policy.toml`. Their own output would name another cause.
+/// Returns the warning about steps that lost their network to `config.toml` or `policy.toml`. Their own output would name another cause.
 pub(crate) fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
     let steps: Vec<_> = pipeline.cut_off.iter().map(|name| format!("{name:?}")).collect();
     (!steps.is_empty()).then(|| Warning {
         code: WarningCode::NetworkCutOff,
         step: None,
         message: format!(
-            "the administrator's policy.toml turns the network off for every step, although agent.yaml turns it on for {}",
+            "`network` in [verifier] of config.toml or policy.toml turns the network off for every step, although agent.yaml turns it on for {}",
             steps.join(", ")
         ),
     })

@@ -66,8 +66,14 @@ pub(super) fn by_name(profile: Profile, path: &str, kind: Option<Kind>) -> Optio
 
 /// Returns whether a name on `path` is that of a secret.
 pub(super) fn is_secret(path: &str) -> bool {
-    fold(path).split('/').any(is_secret_name)
+    let path = fold(path);
+    let names: Vec<_> = path.split('/').collect();
+    let in_directory = |two: &[&str]| SECRETS_IN_DIRECTORIES.iter().any(|known| known == two);
+    names.iter().any(|name| is_secret_name(name)) || names.windows(2).any(in_directory)
 }
+
+/// Files that hold secrets because of the directory in which a tool looks for them.
+const SECRETS_IN_DIRECTORIES: [[&str; 2]; 2] = [[".docker", "config.json"], [".kube", "config"]];
 
 /// Returns whether `path` is, or lies in, a directory that tools fill: dependencies, environments, caches, outputs.
 pub(super) fn is_in_build_directory(path: &str, kind: Option<Kind>) -> bool {
@@ -102,15 +108,49 @@ pub(super) fn is_temporary(name: &str) -> bool {
 pub(super) const TEMPORARY_PREFIX: &str = ".act-write-";
 pub(super) const TEMPORARY_SUFFIX: &str = ".tmp";
 
-fn is_version_control(name: &str) -> bool {
+pub(super) fn is_version_control(name: &str) -> bool {
     matches!(name, ".git" | ".svn" | ".hg")
 }
 
 fn is_secret_name(name: &str) -> bool {
-    const ENDS: [&str; 5] = [".env", ".pem", ".key", ".p12", ".pfx"];
-    const STARTS: [&str; 5] = [".env.", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519"];
-    const HOLDS: [&str; 3] = ["credentials", "secrets", "secret."];
-    matches!(name, ".htpasswd" | ".netrc" | ".npmrc" | ".pypirc")
+    const NAMES: [&str; 17] = [
+        ".dockercfg",
+        ".envrc",
+        ".gnupg",
+        ".htpasswd",
+        ".my.cnf",
+        ".mylogin.cnf",
+        ".netrc",
+        "_netrc",
+        ".npmrc",
+        ".pgpass",
+        ".pypirc",
+        ".s3cfg",
+        ".ssh",
+        ".terraformrc",
+        ".vault-token",
+        ".vault_pass",
+        "kubeconfig",
+    ];
+    const ENDS: [&str; 13] = [
+        ".env",
+        ".pem",
+        ".key",
+        ".p12",
+        ".pfx",
+        ".jks",
+        ".keystore",
+        ".kdbx",
+        ".kubeconfig",
+        ".ppk",
+        ".tfvars",
+        ".tfvars.json",
+        ".tfstate",
+    ];
+    // Keys of ssh under other names are known by their directory: `id_map` may be anything.
+    const STARTS: [&str; 6] = [".env.", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", "id_xmss"];
+    const HOLDS: [&str; 4] = ["credentials", "secrets", "secret.", ".tfstate."];
+    NAMES.contains(&name)
         || ENDS.iter().any(|end| name.ends_with(end))
         || STARTS.iter().any(|start| name.starts_with(start))
         || HOLDS.iter().any(|part| name.contains(part))

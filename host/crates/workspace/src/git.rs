@@ -445,8 +445,11 @@ pub(super) fn indexed_files(root: &Root) -> HashMap<Vec<u8>, IndexedFile> {
 
 fn decode(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let state = index(bytes)?;
-    let mut paths: Vec<Vec<u8>> =
-        state.entries().iter().map(|entry| entry.path(&state).to_vec()).collect();
+    // `git add -N` only announces a file: its content was never added, so nobody has looked at it.
+    let added =
+        |entry: &&gix_index::Entry| !entry.flags.contains(gix_index::entry::Flags::INTENT_TO_ADD);
+    let entries = state.entries().iter().filter(added);
+    let mut paths: Vec<Vec<u8>> = entries.map(|entry| entry.path(&state).to_vec()).collect();
     paths.sort_unstable();
     paths.dedup();
     Some(paths)

@@ -8,7 +8,7 @@ use super::write_rules::normalised;
 /// One name, or the last names of a path, that is guarded at any depth, with everything below it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Guarded {
-    /// A name, or names separated by `/`. A `*` at the end stands for any end of the last name. Lower case, since names are
+    /// A name, or names separated by `/`. A `*` at an end of a name stands for any text. Lower case, since names are
     /// compared with case folded.
     pub name: &'static str,
     /// Who obeys the file, and how.
@@ -28,6 +28,8 @@ const AGENT: &str =
 const CI: &str = "the project's CI runs it, with the secrets of the project";
 const BUILD: &str =
     "a build tool or package manager takes programs, registries or credentials from it";
+const CONSOLE: &str = "a debugger or a console runs it when it starts in that directory";
+const GATE: &str = "it is the gate of another run of act, whose root is that directory";
 const ACT: &str =
     "act obeys it: a home directory may be the repository, or a link or mount may lead into it";
 
@@ -49,6 +51,11 @@ pub const GUARDED: &[Guarded] = &[
     row(".lefthook.yml", HOOKS),
     row(".lefthook.yaml", HOOKS),
     row("lefthook-local.yml", HOOKS),
+    row("lefthook.toml", HOOKS),
+    row("lefthook.json", HOOKS),
+    row(".lefthook.toml", HOOKS),
+    row(".lefthook.json", HOOKS),
+    row(".pre-commit-config.yaml", HOOKS),
     row(".ssh", KEYS),
     row(".bashrc", SHELL),
     row(".bash_profile", SHELL),
@@ -64,15 +71,45 @@ pub const GUARDED: &[Guarded] = &[
     row(".cshrc", SHELL),
     row(".tcshrc", SHELL),
     row(".config/fish", SHELL),
+    row(".login", SHELL),
+    row(".xinitrc", SHELL),
+    row(".xprofile", SHELL),
+    row(".xsession", SHELL),
+    row(".config/autostart", SHELL),
+    row(".config/systemd", SHELL),
     row(".envrc", ON_ENTRY),
     row(".mise.toml", ON_ENTRY),
     row("mise.toml", ON_ENTRY),
+    row(".mise.local.toml", ON_ENTRY),
+    row("mise.local.toml", ON_ENTRY),
+    row(".mise", ON_ENTRY),
+    row(".config/mise", ON_ENTRY),
     row(".vscode", EDITOR),
     row(".idea", EDITOR),
     row(".zed", EDITOR),
     row(".fleet", EDITOR),
+    row("*.code-workspace", EDITOR),
+    row("*.sublime-project", EDITOR),
+    row(".dir-locals.el", EDITOR),
+    row(".exrc", EDITOR),
+    row(".nvim.lua", EDITOR),
+    row(".nvimrc", EDITOR),
+    row(".vimrc", EDITOR),
+    row(".vim", EDITOR),
+    row(".config/nvim", EDITOR),
+    row(".emacs", EDITOR),
+    row(".emacs.d", EDITOR),
     row(".devcontainer", CONTAINER),
     row(".devcontainer.json", CONTAINER),
+    row(".gdbinit", CONSOLE),
+    row(".lldbinit", CONSOLE),
+    row(".pdbrc", CONSOLE),
+    row(".pdbrc.py", CONSOLE),
+    row(".irbrc", CONSOLE),
+    row(".pryrc", CONSOLE),
+    row(".rprofile", CONSOLE),
+    row(".psqlrc", CONSOLE),
+    row(".sqliterc", CONSOLE),
     row("agents.md", AGENT),
     row("agents.override.md", AGENT),
     row("claude.md", AGENT),
@@ -80,6 +117,23 @@ pub const GUARDED: &[Guarded] = &[
     row("gemini.md", AGENT),
     row(".agents", AGENT),
     row(".aider.conf.yml", AGENT),
+    row("agent.md", AGENT),
+    row(".augment*", AGENT),
+    row(".continue*", AGENT),
+    row(".crush*", AGENT),
+    row("crush.md", AGENT),
+    row(".factory", AGENT),
+    row(".github/agents", AGENT),
+    row(".github/chatmodes", AGENT),
+    row(".github/prompts", AGENT),
+    row(".github/skills", AGENT),
+    row(".goosehints", AGENT),
+    row(".kilocode*", AGENT),
+    row(".openhands", AGENT),
+    row(".qwen", AGENT),
+    row("qwen.md", AGENT),
+    row(".trae", AGENT),
+    row("warp.md", AGENT),
     row(".amazonq", AGENT),
     row(".claude", AGENT),
     row(".clinerules", AGENT),
@@ -99,12 +153,32 @@ pub const GUARDED: &[Guarded] = &[
     row("opencode.json", AGENT),
     row("opencode.jsonc", AGENT),
     row(".github/workflows", CI),
+    row(".github/actions", CI),
+    row(".gitea/workflows", CI),
+    row(".forgejo/workflows", CI),
+    row(".gitlab-ci.yml", CI),
+    row(".circleci", CI),
+    row(".buildkite", CI),
+    row(".travis.yml", CI),
+    row("azure-pipelines.yml", CI),
+    row("bitbucket-pipelines.yml", CI),
+    row("jenkinsfile", CI),
     row(".bazelrc", BUILD),
     row(".npmrc", BUILD),
     row(".yarnrc*", BUILD),
     row("pip.conf", BUILD),
     row(".pypirc", BUILD),
+    row(".cargo/config", BUILD),
+    row(".cargo/config.toml", BUILD),
+    row(".cargo/credentials*", BUILD),
+    row(".pnpmfile.cjs", BUILD),
+    row(".yarn/plugins", BUILD),
+    row(".yarn/releases", BUILD),
+    row(".mvn", BUILD),
+    row(".condarc", BUILD),
+    row("bunfig.toml", BUILD),
     row("act/anchor", ACT),
+    row("agent.yaml", GATE),
     row("act/config.toml", ACT),
     row("act/grants.toml", ACT),
     row("act/policy.toml", ACT),
@@ -120,10 +194,12 @@ pub fn is_guarded(path: &str) -> bool {
 impl Guarded {
     fn matches(&self, parts: &[&str]) -> bool {
         let names: Vec<_> = self.name.split('/').collect();
-        let is = |(part, name): (&&str, &&str)| match name.strip_suffix('*') {
-            Some(start) => part.starts_with(start),
-            None => part == name,
-        };
+        let is =
+            |(part, name): (&&str, &&str)| match (name.strip_prefix('*'), name.strip_suffix('*')) {
+                (Some(end), _) => part.ends_with(end),
+                (_, Some(start)) => part.starts_with(start),
+                _ => part == name,
+            };
         parts.windows(names.len()).any(|window| window.iter().zip(&names).all(is))
     }
 }
@@ -156,7 +232,8 @@ mod tests {
             {
                 assert!(is_guarded(&path), "{path}");
             }
-            assert!(!is_guarded(&format!("x{name}")) && !guarded.why.is_empty(), "{name}");
+            let longer = !guarded.name.starts_with('*') && is_guarded(&format!("x{name}"));
+            assert!(!longer && !guarded.why.is_empty(), "{name}");
             assert_eq!(guarded.name, guarded.name.to_lowercase());
         }
         let mut names: Vec<_> = GUARDED.iter().map(|guarded| guarded.name).collect();

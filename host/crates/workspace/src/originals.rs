@@ -177,7 +177,7 @@ impl Drop for Originals {
 }
 
 /// The changes of one task as a patch.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskPatch {
     /// The patch, which `git apply` accepts.
     pub patch: Vec<u8>,
@@ -185,6 +185,8 @@ pub struct TaskPatch {
     pub files: Vec<(String, &'static str, Option<String>)>,
     /// The changed files whose names are those of secrets. The patch does not hold them.
     pub secrets: Vec<String>,
+    /// All files that the list of changes names, those that are as they were before among them.
+    pub listed: Vec<String>,
 }
 
 /// Why there is no patch of a task.
@@ -222,7 +224,9 @@ pub fn patch_of_task(root: &Path, dir: &Dir) -> Result<TaskPatch, NoPatch> {
     let tree = Root::open(root).map_err(io::Error::from)?;
     let (mut missing, mut changed, mut secrets) = (vec![], vec![], vec![]);
     let (mut files, mut room) = (vec![], MAX_PATCHED);
-    for (path, states) in read_changes(dir)? {
+    let changes = read_changes(dir)?;
+    let named = changes.keys().cloned().collect();
+    for (path, states) in changes {
         let found = state_in(&tree, &path)?;
         if !states.known {
             // The task was killed while it changed this file.
@@ -297,7 +301,7 @@ pub fn patch_of_task(root: &Path, dir: &Dir) -> Result<TaskPatch, NoPatch> {
         };
         (file.path.clone(), op, file.from.clone())
     });
-    Ok(TaskPatch { files: listed.collect(), patch, secrets })
+    Ok(TaskPatch { files: listed.collect(), patch, secrets, listed: named })
 }
 
 /// Looks at a path of the repository. A file that is too large to be one that a task left counts as `TooLarge`.
@@ -504,7 +508,7 @@ mod tests {
             change_everything(&writer);
             // Also while the task runs, and also after it was killed.
             let made = || patch_of_task(&fixture.root, &Dir::open(&kept).unwrap()).unwrap();
-            let TaskPatch { patch, files, secrets } = made();
+            let TaskPatch { patch, files, secrets, .. } = made();
             drop(writer);
             assert_eq!(made().patch, patch);
             assert_eq!(secrets, [".env"]);

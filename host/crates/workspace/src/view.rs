@@ -4,13 +4,14 @@
 //! name is judged, and then the handle that was opened is judged again. The caller gets that handle, so nothing can be
 //! swapped between the check and the use.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Bound;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use act_fs::{LINK, MAX_DEPTH, READ, Root};
+use act_fs::{DIRECTORY, LINK, MAX_DEPTH, READ, Root};
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 
@@ -235,7 +236,12 @@ struct Inner {
     on_read: Option<Arc<OnRead>>,
     /// Changes that hide what the repository has under the same names.
     overlay: Option<Overlay>,
+    /// Device and inode of the secrets that have several names, from the first time that somebody reads such a file.
+    linked_secrets: Arc<OnceLock<BTreeSet<(u64, u64)>>>,
 }
+
+/// Maximum number of names among which secrets with several names are looked for: more than a checkout has.
+const MAX_LOOKED_AT: usize = 200_000;
 
 /// The bounds of one reader of a view.
 pub struct Restriction {
@@ -270,12 +276,17 @@ impl RepoView {
             stop: StopCheck::default(),
             on_read: None,
             overlay: None,
+            linked_secrets: Arc::default(),
         }))
     }
 
     /// Returns a view in which tools see secret names that match `allowed`. A Scout never sees a secret.
     pub fn with_secrets(&self, allowed: &PathGlobs) -> Self {
-        Self(Arc::new(Inner { allowed_secrets: allowed.clone(), ..(*self.0).clone() }))
+        Self(Arc::new(Inner {
+            allowed_secrets: allowed.clone(),
+            linked_secrets: Arc::default(),
+            ..(*self.0).clone()
+        }))
     }
 
     /// Returns the view for one reader.
@@ -592,7 +603,52 @@ impl RepoView {
             return Err(not_permitted(&path, NOT_A_FILE));
         };
         self.admit(&path, Some(kind))?;
+        if kind == Kind::File && stat.st_nlink > 1 && self.is_linked_secret(&stat, &path) {
+            return Err(ViewError::Excluded { path, rule: Rule::Secret });
+        }
         Ok(OpenEntry { handle: Handle::Real(fd), path, kind, stat })
+    }
+
+    /// Returns whether a file with several names has the name of a secret elsewhere in the repository.
+    fn is_linked_secret(&self, stat: &Stat, path: &str) -> bool {
+        let known = self.0.linked_secrets.get_or_init(|| self.find_linked_secrets());
+        known.contains(&(stat.st_dev as u64, stat.st_ino as u64)) && !self.is_allowed_secret(path)
+    }
+
+    fn find_linked_secrets(&self) -> BTreeSet<(u64, u64)> {
+        let (mut found, mut todo, mut left) = (BTreeSet::new(), vec![String::new()], MAX_LOOKED_AT);
+        while let Some(directory) = todo.pop() {
+            let Ok(fd) = self.root().open_real(directory.as_bytes(), DIRECTORY) else { continue };
+            let Ok(entries) = rustix::fs::Dir::read_from(&fd) else { continue };
+            for entry in entries.flatten() {
+                let Ok(name) = entry.file_name().to_str() else { continue };
+                let path = join(&directory, name);
+                left = match left {
+                    0 => return found,
+                    left => left - 1,
+                };
+                if matches!(name, "." | "..") || exclusion::is_version_control(name) {
+                    continue;
+                }
+                let is_secret = exclusion::is_secret(&path) && !self.is_allowed_secret(&path);
+                if !is_secret
+                    && !matches!(entry.file_type(), FileType::Directory | FileType::Unknown)
+                {
+                    continue;
+                }
+                let Ok(stat) = rustix::fs::statat(&fd, name, AtFlags::SYMLINK_NOFOLLOW) else {
+                    continue;
+                };
+                match FileType::from_raw_mode(stat.st_mode) {
+                    FileType::Directory => todo.push(path),
+                    FileType::RegularFile if is_secret && stat.st_nlink > 1 => {
+                        found.insert((stat.st_dev as u64, stat.st_ino as u64));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        found
     }
 
     fn admit(&self, path: &str, kind: Option<Kind>) -> Result<(), ViewError> {

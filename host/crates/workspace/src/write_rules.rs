@@ -417,6 +417,11 @@ mod tests {
             ".aider.conf.yml",
             "AGENTS.md.",
             "CLAUDE.md::$DATA",
+            // security line 59
+            "packages/a/agent.yaml",
+            "packages/a/Agent.YAML ",
+            "act.code-workspace",
+            "sub/.Rprofile",
         ] {
             assert_eq!(nothing.forbidden_by(path), Some(WriteRule::Guarded), "{path}");
         }

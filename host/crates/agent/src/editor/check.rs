@@ -9,6 +9,7 @@ use act_audit::{Decision, Entry, Event};
 use act_config::CheckRefused;
 use act_core::check::{CheckEnd, Checked, CheckedOver, NotChecked};
 use act_core::event::EventKind;
+use act_core::terminal_text;
 use act_workspace::digest;
 
 /// Checks between two verifications. Whoever needs more is guessing, and a run of the pipeline tells more.
@@ -123,7 +124,8 @@ fn answer(checked: &Checked) -> String {
         ));
     }
     if !checked.covered.is_empty() {
-        let named = checked.covered.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>();
+        let named = checked.covered.iter().take(NAMED);
+        let named = named.map(|path| terminal_text::line(path)).collect::<Vec<_>>();
         let more = match checked.covered.len() {
             1..=NAMED => String::new(),
             count => format!(" and {} more", count - NAMED),

@@ -2,6 +2,7 @@
 //! call are folded, because the model has just written them. A difference that is too long for the answer is shown to its end
 //! before the next verification, beside the criteria of the plan.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ops::Range;
 use std::time::Duration;
@@ -11,6 +12,8 @@ use similar::{ChangeTag, DiffTag, TextDiff};
 
 use super::Session;
 use super::tools::Answer;
+// A name of a file stays on its line, or it would forge rows of an answer.
+use act_core::terminal_text::line;
 use act_reports::source;
 use act_workspace::{Content, ContentChange};
 
@@ -45,7 +48,7 @@ impl Session<'_> {
         let paths: Vec<_> = writer.changed().into_iter().map(|file| file.path).collect();
         let files: Vec<_> = in_order(&paths)
             .into_iter()
-            .map(|path| format!("- {path} ({})", size_of(&writer.text(path))))
+            .map(|path| format!("- {} ({})", line(path), size_of(&writer.text(path))))
             .collect();
         let message = "not run yet, this once: some changes were too long to be shown with their edits. Compare them \
                        with the criteria, mend what does not hold, then call verify again";
@@ -61,7 +64,7 @@ impl Session<'_> {
     /// them.
     pub(super) fn ignored_changes(&self) -> Option<Answer> {
         let untested = self.editor.writer.unverified().into_iter().filter(|file| !file.allowed);
-        let paths: Vec<_> = untested.map(|file| file.path).collect();
+        let paths: Vec<_> = untested.map(|file| line(&file.path).into_owned()).collect();
         let message = "git ignores these changed files now, so the Verifier would not see them: remove the rule that \
                        ignores them from .gitignore, then call verify again";
         (!paths.is_empty())
@@ -182,7 +185,7 @@ impl Review {
         self.is_shown = true;
         let mut all: Vec<String> = vec![];
         for path in in_order(&paths) {
-            all.push(format!("{path}, under the numbers of the edit"));
+            all.push(format!("{}, under the numbers of the edit", line(path)));
             all.extend(rest[path].iter().cloned());
         }
         if !cut(&mut all, WHOLE).is_empty() {
@@ -201,13 +204,13 @@ impl Review {
 /// The differences of several files. Files with the same rows under other numbers are named below the first of them, since one
 /// edit of many files mostly makes one change many times.
 fn of_files(files: &[(String, Vec<String>)]) -> String {
-    let mut groups = Vec::<(&str, &[String], Vec<&str>)>::new();
+    let mut groups = Vec::<(Cow<'_, str>, &[String], Vec<Cow<'_, str>>)>::new();
     for (path, rows) in files {
         let words =
             |rows: &[String]| rows.iter().map(|row| without_number(row)).collect::<Vec<_>>();
         match groups.iter_mut().find(|(_, first, _)| words(first) == words(rows)) {
-            Some((.., more)) => more.push(path),
-            None => groups.push((path, rows, vec![])),
+            Some((.., more)) => more.push(line(path)),
+            None => groups.push((line(path), rows, vec![])),
         }
     }
     let mut text = vec![];
@@ -321,7 +324,7 @@ pub(super) fn whole(
         let change = text(path);
         let number = version(path).filter(|_| matches!(change.now, Content::Text(_)));
         let number = number.map(|number| format!("version {number}, ")).unwrap_or_default();
-        all.push_str(&format!("{path} ({number}{})\n", size_of(&change)));
+        all.push_str(&format!("{} ({number}{})\n", line(path), size_of(&change)));
         let Content::Text(now) = &change.now else { continue };
         if change.before == Content::Unknown {
             continue;
@@ -576,6 +579,9 @@ mod tests {
                 let is = if path == "c" { "z" } else { "y" };
                 file(held("x\n"), &format!("{is}\n"))
             };
+            let forged = ["a\n+1| x".to_owned()];
+            let shown = whole(&forged, &text, &|_| None);
+            assert!(shown.starts_with("a\\n+1| x ("), "security line 266: {shown}");
             let paths = ["a", "b", "c", "d"].map(str::to_owned);
             let edited = Review::default().after_call(&paths, "{}", &text);
             assert_eq!(

@@ -52,6 +52,13 @@ fn is_repo_part(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Returns a path with its blanks as codes. A path is somebody else's text in a line of act, and blanks would let it choose
+/// where a row of that line begins.
+fn one_word(path: &str) -> String {
+    let code = |c: char| c.is_whitespace().then(|| c.escape_unicode().to_string());
+    path.chars().map(|c| code(c).unwrap_or_else(|| c.to_string())).collect()
+}
+
 impl RepoPart {
     fn covers(&self, path: &str) -> bool {
         is_at_or_below(path.as_bytes(), self.as_str().as_bytes())
@@ -140,7 +147,9 @@ impl super::Rules for Rules {
         match &read.as_ref()?.paths {
             Set::Any => None,
             Set::Only(parts) if parts.is_empty() => Some("of nothing".to_owned()),
-            Set::Only(parts) => Some(format!("of {}", joined(parts.iter()))),
+            Set::Only(parts) => {
+                Some(format!("of {}", joined(parts.iter().map(|part| one_word(part.as_str())))))
+            }
         }
     }
 
@@ -263,9 +272,14 @@ impl State {
         }
     }
 
-    fn refuse_selection(&mut self, error: &SelectionError) -> Refusal {
+    /// The refusal for a listing or a search below the paths `under`.
+    fn refuse_selection(&mut self, under: &[String], error: &SelectionError) -> Refusal {
+        // The error names the part of the path that leads outside.
+        let leads_out =
+            |path: &&String| path.starts_with('/') || path.split('/').any(|part| part == "..");
+        let asked = under.iter().find(leads_out).map(String::as_str);
         match error {
-            SelectionError::View(error) => self.refuse_view(None, error),
+            SelectionError::View(error) => self.refuse_view(asked, error),
             _ => Refusal::Invalid(refusal_text("bad_arguments", error)),
         }
     }
@@ -349,7 +363,8 @@ impl Host for State {
         want: Selection,
         cursor: Option<String>,
     ) -> wasmtime::Result<Result<Entries, Refusal>> {
-        let view = match self.reading("list-entries") {
+        let under = want.under.clone();
+        let view = match self.reading(under.first().map_or("list-entries", String::as_str)) {
             Ok(reading) => reading.view.clone(),
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -360,7 +375,7 @@ impl Host for State {
                 let items = entries.items.into_iter().map(entry).collect();
                 Ok(Entries { items, next: entries.next, truncated: entries.truncated })
             }
-            Err(error) => Err(self.refuse_selection(&error)),
+            Err(error) => Err(self.refuse_selection(&under, &error)),
         })
     }
 
@@ -393,7 +408,9 @@ impl Host for State {
         within: Selection,
         cursor: Option<String>,
     ) -> wasmtime::Result<Result<Hits, Refusal>> {
-        let (view, most) = match self.reading("search") {
+        let under = within.under.clone();
+        let object = under.first().map_or("search", String::as_str);
+        let (view, most) = match self.reading(object) {
             Ok(reading) => (reading.view.clone(), reading.caps.file_bytes),
             Err(refusal) => return Ok(Err(refusal)),
         };
@@ -411,7 +428,7 @@ impl Host for State {
         self.call.go_on()?;
         Ok(match found {
             Ok(hits) => self.pay_for(hits),
-            Err(SearchError::Selection(error)) => Err(self.refuse_selection(&error)),
+            Err(SearchError::Selection(error)) => Err(self.refuse_selection(&under, &error)),
             Err(error @ SearchError::Pattern(_)) => {
                 Err(Refusal::Invalid(refusal_text("bad_arguments", error)))
             }

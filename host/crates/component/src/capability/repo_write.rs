@@ -197,7 +197,7 @@ impl CallContext {
             reason,
             "protected" | "guarded" | "boundary" | "read_only" | "excluded" | "outside_repo"
         ) {
-            self.deny(Capability::RepoWrite, named);
+            self.denials.deny_edit(named);
         }
         self.emit(EventKind::EditRefused {
             path: named.to_owned(),

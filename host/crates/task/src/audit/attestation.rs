@@ -106,11 +106,13 @@ pub fn audit_export(start: &Path, run_id: &str) -> Result<Statement, Failure> {
 ///
 /// The errors of [`audit_export`], or the key cannot be used.
 pub fn audit_export_signed(start: &Path, run_id: &str, key: &Path) -> Result<Envelope, Failure> {
-    let statement = audit_export(start, run_id)?;
+    let evidence = Evidence::of(start, run_id)?;
+    let statement = exported(&evidence, run_id)?;
     let text = serde_json::to_vec(&statement)
         .map_err(|error| Failure::refused("evidence_incomplete", error.to_string()))?;
     let root = act_config::find_root(start)?.map(|root| root.path);
-    signature::sign(&text, key, root.as_deref())
+    let of_run = evidence.run.repo.as_ref().map(|repo| repo.identity.as_str());
+    signature::sign(&text, key, signature::Repositories { here: root.as_deref(), of_run })
 }
 
 /// Stores the small part of the evidence of a task's success where it outlives the run. The log is not verified for that:

@@ -171,8 +171,17 @@ fn explained(start: &Path, run_id: &str) -> Result<Explanation, Failure> {
 /// Number of records about a run itself: its start and its end.
 const MOST_OF_RUN: usize = 2;
 
-fn is(record: &Record, event: Event) -> bool {
+pub(super) fn is(record: &Record, event: Event) -> bool {
     record.event == event.as_str()
+}
+
+/// Returns the verdict that the record of a run's end states, or `None` where the run had none.
+pub(super) fn verdict_of(outcome: Option<&str>) -> Option<Status> {
+    match outcome? {
+        "pass" => Some(Status::Pass),
+        "fail" | "step_failed" | "timeout" | "source_writes" | "tree_changed" => Some(Status::Fail),
+        _ => None,
+    }
 }
 
 impl Explanation {
@@ -222,19 +231,11 @@ impl Explanation {
 
     /// Returns whether the run passed, or `None` without a verdict.
     pub(super) fn verdict(&self) -> Option<bool> {
-        match self.outcome.as_deref()? {
-            "pass" => Some(true),
-            "fail" | "step_failed" | "timeout" | "source_writes" | "tree_changed" => Some(false),
-            _ => None,
-        }
+        Some(verdict_of(self.outcome.as_deref())? == Status::Pass)
     }
 
     fn status(&self) -> Status {
-        match self.verdict() {
-            Some(true) => Status::Pass,
-            Some(false) => Status::Fail,
-            None => Status::InfraError,
-        }
+        verdict_of(self.outcome.as_deref()).unwrap_or(Status::InfraError)
     }
 
     /// Returns why the end of the run is not trusted. A program that knows the format can append to the log, but the store

@@ -6,6 +6,7 @@ pub(super) mod attestation;
 pub(super) mod explain;
 pub(super) mod grants;
 pub(super) mod signature;
+mod stored;
 pub(super) mod verify;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -16,7 +17,7 @@ use chrono::{DateTime, Utc};
 use serde::Serialize;
 
 use crate::prepare;
-use act_audit::{AuditReader, Decision, Head, LogLine, Record};
+use act_audit::{AuditReader, Decision, Event, Head, LogLine, Record};
 use act_core::Failure;
 use act_records::artifacts::ArtifactDir;
 use act_workspace::RootIdentity;
@@ -172,6 +173,19 @@ pub fn audit_list(start: &Path, filter: &AuditFilter) -> Result<AuditList, Failu
     let records: Vec<Record> = records.into();
     let names = log.names_of(&records);
     Ok(AuditList { head, records, left_out, unreadable, names })
+}
+
+/// Returns the files that a task changed, as the records of its edits name them. Without a log that can be read there are none.
+pub(super) fn edited_by(start: &Path, task_id: &str) -> BTreeSet<String> {
+    let mut edited = BTreeSet::new();
+    let take = |record: Record| {
+        if record.task.as_deref() == Some(task_id) && explain::is(&record, Event::Edit) {
+            edited.extend(record.object);
+        }
+        true
+    };
+    let _ = Logbook::open(start).and_then(|book| book.each(take));
+    edited
 }
 
 /// Returns the identity of the repository around a directory.

@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use act_core::Failure;
 use act_fs::trusted::{Owner, open_directory, read_text};
 use act_fs::{Dir, Sha256};
+use act_workspace::RootIdentity;
 
 const PAYLOAD_TYPE: &str = "application/vnd.in-toto+json";
 /// Maximum number of bytes of a file with a key, which has some hundred.
@@ -66,13 +67,26 @@ fn covered(payload_type: &str, payload: &[u8]) -> Vec<u8> {
     [head, payload.to_vec()].concat()
 }
 
+/// The repositories in which a private key must not lie, because a task could read or replace it there.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Repositories<'a> {
+    /// The repository around the directory in which the command runs.
+    pub(super) here: Option<&'a Path>,
+    /// The identity of the repository of the run, which may be another one.
+    pub(super) of_run: Option<&'a str>,
+}
+
 /// Signs a statement with the private key in the file `key`.
 ///
 /// # Errors
 ///
 /// The file is not trusted, or holds no unencrypted PKCS#8 key of a known kind (`key_unusable`).
-pub(super) fn sign(statement: &[u8], key: &Path, repo: Option<&Path>) -> Result<Envelope, Failure> {
-    let pem = read_private(key, repo).map_err(|why| unusable(key, &why))?;
+pub(super) fn sign(
+    statement: &[u8],
+    key: &Path,
+    repos: Repositories<'_>,
+) -> Result<Envelope, Failure> {
+    let pem = read_private(key, repos).map_err(|why| unusable(key, &why))?;
     let message = covered(PAYLOAD_TYPE, statement);
     let (sig, spki) = signed(pem.as_bytes(), &message).map_err(|why| unusable(key, &why))?;
     let signature = Signature { keyid: Sha256::of(&spki).to_string(), sig: STANDARD.encode(sig) };
@@ -90,11 +104,26 @@ fn unusable(key: &Path, why: &str) -> Failure {
 }
 
 /// Reads the file of a private key, under the conditions of the user's other secrets.
-fn read_private(key: &Path, repo: Option<&Path>) -> Result<String, String> {
+fn read_private(key: &Path, repos: Repositories<'_>) -> Result<String, String> {
     let path = std::path::absolute(key).map_err(|error| error.to_string())?;
     let parts = path.parent().zip(path.file_name().and_then(|name| name.to_str()));
     let (parent, name) = parts.ok_or("it is not the path of a file")?;
-    let dir = open_directory(parent, repo, Owner::Caller)?.ok_or("there is no such directory")?;
+    let dir =
+        open_directory(parent, repos.here, Owner::Caller)?.ok_or("there is no such directory")?;
+    let real = parent.canonicalize().map_err(|error| error.to_string())?;
+    let is_of_run = |above: &Path| {
+        let identity = RootIdentity::of(above).ok().map(|identity| identity.to_string());
+        identity.is_some() && identity.as_deref() == repos.of_run
+    };
+    if real.ancestors().any(is_of_run) {
+        return Err(
+            "it lies in the repository of the run, where a task could replace it".to_owned()
+        );
+    }
+    // Another name of the file may be in a repository, where a task reads it.
+    if dir.stat(name).is_ok_and(|stat| stat.st_nlink > 1) {
+        return Err("it is a hard link, whose other names may be anywhere; copy it".to_owned());
+    }
     read_text(&dir, name, MAX_KEY, Owner::Caller)?.ok_or_else(|| "there is no such file".to_owned())
 }
 
@@ -149,8 +178,7 @@ pub(crate) fn checked(envelope: &Path, key: &Path) -> Result<Signed, Failure> {
     };
     let payload = STANDARD.decode(payload).map_err(|_| not_signed("its payload is not Base64"))?;
     let message = covered(&payload_type, &payload);
-    let algorithm = public_key(spki.as_ref())
-        .ok_or_else(|| unusable(key, "its key is neither Ed25519 nor P-256"))?;
+    let algorithm = public_key(spki.as_ref()).map_err(|why| unusable(key, why))?;
     let is_valid = |signature: &Signature| {
         let sig = STANDARD.decode(&signature.sig);
         sig.is_ok_and(|sig| algorithm.verify(&message, &sig).is_ok())
@@ -161,12 +189,50 @@ pub(crate) fn checked(envelope: &Path, key: &Path) -> Result<Signed, Failure> {
     Ok(Signed { payload, keyid: Sha256::of(spki.as_ref()).to_string() })
 }
 
-fn public_key(spki: &[u8]) -> Option<UnparsedPublicKey<&[u8]>> {
+fn public_key(spki: &[u8]) -> Result<UnparsedPublicKey<&[u8]>, &'static str> {
     if let Some(key) = spki.strip_prefix(ED25519_SPKI) {
-        return Some(UnparsedPublicKey::new(&ED25519, key));
+        if is_weak(key) {
+            return Err("its key is a point of small order or is written in a second way, so \
+                        signatures of it prove nothing");
+        }
+        return Ok(UnparsedPublicKey::new(&ED25519, key));
     }
-    let key = spki.strip_prefix(P256_SPKI)?;
-    Some(UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key))
+    let key = spki.strip_prefix(P256_SPKI).ok_or("its key is neither Ed25519 nor P-256")?;
+    Ok(UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key))
+}
+
+/// The y coordinates, in the order of their bytes, of the eight points of Ed25519's curve whose order divides 8. Everybody can
+/// make a signature that holds for such a key and any message; the library for signatures accepts them.
+const SMALL_ORDER: [[u8; 32]; 5] = [
+    filled(0, 0, 0),
+    filled(1, 0, 0),
+    filled(0xec, 0xff, 0x7f),
+    [
+        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98,
+        0xf0, 0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53,
+        0xfc, 0x05,
+    ],
+    [
+        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67,
+        0x0f, 0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac,
+        0x03, 0x7a,
+    ],
+];
+
+const fn filled(first: u8, middle: u8, last: u8) -> [u8; 32] {
+    let mut bytes = [middle; 32];
+    bytes[0] = first;
+    bytes[31] = last;
+    bytes
+}
+
+/// Returns whether a public key of Ed25519 is a point of small order, or has a y coordinate that is not below the prime
+/// 2^255 - 19. The last bit is the sign of x.
+fn is_weak(key: &[u8]) -> bool {
+    let Ok(mut y) = <[u8; 32]>::try_from(key) else { return false };
+    y[31] &= 0x7f;
+    let is_reduced = y[0] < 0xed || y[1..31].iter().any(|byte| *byte != 0xff) || y[31] != 0x7f;
+    !is_reduced || SMALL_ORDER.contains(&y)
 }
 
 /// Reads a file that the user named; a link is followed.
@@ -230,7 +296,8 @@ mod tests {
     fn a_signature_holds_for_its_key_and_its_bytes_alone() {
         for kind in KINDS {
             let (Some(keys), Some(others)) = (Keys::new(kind), Keys::new(kind)) else { return };
-            let envelope = sign(b"{\"a\":1}", &keys.path("private"), None).unwrap();
+            let envelope =
+                sign(b"{\"a\":1}", &keys.path("private"), Repositories::default()).unwrap();
             let public = keys.path("public");
             let signed = checked(&keys.store(&envelope), &public).unwrap();
             assert_eq!(signed.payload, b"{\"a\":1}");
@@ -260,12 +327,20 @@ mod tests {
     fn a_key_that_others_could_have_read_or_written_signs_nothing() {
         let Some(keys) = Keys::new(KINDS[0]) else { return };
         let private = keys.path("private");
-        let why = |key: &Path, repo: Option<&Path>| {
-            let refused = sign(b"{}", key, repo).unwrap_err();
+        let why = |key: &Path, here: Option<&Path>| {
+            let refused = sign(b"{}", key, Repositories { here, of_run: None }).unwrap_err();
             assert_eq!(refused.code, "key_unusable");
             refused.message
         };
         why(&private, Some(keys.0.path()));
+        // Also where the command runs outside of the repository whose run it signs.
+        let identity = RootIdentity::of(keys.0.path()).unwrap().to_string();
+        let repos = Repositories { here: None, of_run: Some(&identity) };
+        let refused = sign(b"{}", &private, repos).unwrap_err();
+        assert!(refused.message.contains("in the repository of the run"), "{}", refused.message);
+        std::fs::hard_link(&private, keys.path("second")).unwrap();
+        assert!(why(&private, None).contains("hard link"));
+        std::fs::remove_file(keys.path("second")).unwrap();
         std::os::unix::fs::symlink(&private, keys.path("link")).unwrap();
         why(&keys.path("link"), None);
         assert!(why(&keys.path("missing"), None).contains("no such file"));
@@ -278,6 +353,39 @@ mod tests {
         assert!(why(&private, None).contains("unencrypted"));
         let rsa = Keys::new(&["-algorithm", "RSA"]).unwrap();
         assert!(why(&rsa.path("private"), None).contains("neither Ed25519 nor P-256"));
+    }
+
+    // AUDIT-25
+    #[test]
+    fn a_public_key_for_which_everybody_can_sign_is_refused() {
+        let keys = Keys(tempfile::tempdir().unwrap());
+        let payload = b"{\"forged\":true}";
+        // R is the neutral element and S is 0: the equation holds for a key of small order and half of all messages or more.
+        let sig = [filled(1, 0, 0), [0; 32]].concat();
+        let envelope = Envelope {
+            payload_type: PAYLOAD_TYPE.to_owned(),
+            payload: STANDARD.encode(payload),
+            signatures: vec![Signature { keyid: String::new(), sig: STANDARD.encode(sig) }],
+        };
+        let path = keys.store(&envelope);
+        let code = |key: [u8; 32]| {
+            let der = STANDARD.encode([ED25519_SPKI, &key].concat());
+            let pem = format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----\n");
+            std::fs::write(keys.path("public"), pem).unwrap();
+            checked(&path, &keys.path("public")).map(|_| "holds").unwrap_or_else(|error| error.code)
+        };
+        let signed = |mut key: [u8; 32]| {
+            key[31] |= 0x80;
+            key
+        };
+        for key in SMALL_ORDER.into_iter().flat_map(|key| [key, signed(key)]) {
+            assert_eq!(code(key), "key_unusable", "{key:?}");
+        }
+        for y in 0xed..=0xff {
+            let twice = filled(y, 0xff, 0x7f);
+            assert_eq!((code(twice), code(signed(twice))), ("key_unusable", "key_unusable"));
+        }
+        assert_eq!(code(filled(9, 0, 0)), "statement_not_signed");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::audit::{Logbook, anchor};
+use crate::audit::{Logbook, anchor, stored};
 use crate::prepare;
 use crate::status::Lookup;
 use act_audit::{
@@ -17,14 +17,17 @@ use act_core::event::Events;
 use act_core::verification::Status;
 use act_records::artifacts::ArtifactDir;
 
-/// Checks the chain of records, and compares it with the store, with the manifests of all runs, and with `asked`, a
-/// hash that it must contain.
+/// Checks the chain of records, and compares it with the head and the rows of the store, with the manifests of all runs, and
+/// with `asked`, a hash that it must contain.
 ///
 /// # Errors
 ///
 /// The log or the store cannot be read. A log that was changed is a result and no error.
 pub fn audit_verify(start: &Path, asked: Option<&str>) -> Result<LogVerification, Failure> {
-    verify_but(start, None, asked)
+    let found = verify_but(start, None, asked)?;
+    let book = Logbook::open(start)?;
+    let store = prepare::store(&book.artifacts)?;
+    Ok(found.compared_with_rows(stored::differences(&book, &store)?))
 }
 
 /// Checks the log like [`audit_verify`], but without the manifest of the run `but`, which the caller compares itself.

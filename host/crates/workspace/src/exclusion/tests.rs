@@ -34,12 +34,38 @@ fn secrets_are_known_by_name_in_any_case_and_their_directories_hide_what_they_ho
         ".npmrc",
         ".pypirc",
         "k\u{212a}.\u{212a}ey",
+        ".envrc",
+        ".pgpass",
+        ".my.cnf",
+        "deploy/kubeconfig",
+        "prod.kubeconfig",
+        ".kube/config",
+        "ci/.docker/config.json",
+        "terraform/prod.tfvars",
+        "prod.auto.tfvars.json",
+        "terraform.tfstate",
+        "terraform.tfstate.backup",
+        "app.jks",
+        "release.Keystore",
+        ".vault-token",
+        ".ssh/id_work",
+        "id_ed25519_sk",
+        "passwords.kdbx",
     ] {
         assert_eq!(scout(path), Some(Rule::Secret), "{path}");
     }
-    for path in
-        ["environment.rs", "src/env.rs", "keyboard.ts", "secretary.md", "pem/readme.md", ".envrc"]
-    {
+    for path in [
+        "environment.rs",
+        "src/env.rs",
+        "keyboard.ts",
+        "secretary.md",
+        "pem/readme.md",
+        "docker/config.json",
+        "kube/config",
+        "src/id_map/mod.rs",
+        "src/id_generator",
+        "keystore.rs",
+    ] {
         assert_eq!(scout(path), None, "{path}");
     }
 }

@@ -32,6 +32,25 @@ fn names(view: &RepoView, dir: &str) -> Vec<String> {
     }
 }
 
+// WORKSPACE-8, security line 265
+#[test]
+fn a_second_name_of_a_secret_is_a_secret() {
+    let repo = Fixture::new(&[("conf/.env", "KEY=1"), ("a.txt", "a"), ("own.txt", "o")]);
+    fs::hard_link(repo.root.join("conf/.env"), repo.root.join("notes.txt")).unwrap();
+    fs::hard_link(repo.root.join("a.txt"), repo.root.join("b.txt")).unwrap();
+    for profile in [Profile::Scout, Profile::Tool] {
+        let view = RepoView::open(&repo.root, profile).unwrap();
+        let secret = ViewError::Excluded { path: "notes.txt".into(), rule: Rule::Secret };
+        assert_eq!(error(&view, "notes.txt"), secret);
+        for path in ["a.txt", "b.txt", "own.txt"] {
+            assert!(view.resolve("", path, FollowLinks::Yes).is_ok(), "{path}");
+        }
+    }
+    let tool = RepoView::open(&repo.root, Profile::Tool).unwrap();
+    let allowed = tool.with_secrets(&PathGlobs::new(&["conf/.env".to_owned()]).unwrap());
+    assert!(allowed.resolve("", "notes.txt", FollowLinks::Yes).is_ok());
+}
+
 #[test]
 fn a_path_is_answered_with_its_handle_and_its_real_name() {
     let repo = Fixture::new(&[("a/b/c.txt", "c"), ("top", "t")]);
