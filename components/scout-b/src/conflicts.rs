@@ -13,8 +13,9 @@ use crate::tree::{Tree, location};
 use crate::version::{Claim, contradict};
 use act_kit::paths::{directory, join, resolve};
 use act_kit::reports::commands::{
-    self, Family, Needs, NotATest, of_ci, parse_line, unset_variable,
+    self, Called, Family, Instead, Needs, NotATest, of_ci, parse_line, unset_variable,
 };
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Maximum number of sources that one conflict lists.
@@ -233,10 +234,12 @@ pub(crate) fn unfit(tree: &Tree<'_>, statement: &Statement) -> bool {
     let parsed = &statement.parsed;
     let root = &statement.directory;
     let Some(kind) = parsed.kind else { return false };
+    let called = called(tree, root);
     let within = |tasks: Option<Makefile>, name: &str| {
         tasks.is_some_and(|tasks| {
             tasks.target(name).is_some_and(|target| {
-                tasks.harm(target).is_some() || kind.tests() && tasks.hollow(target).is_some()
+                unusable(&tasks.text(target), &called).is_some()
+                    || kind.tests() && tasks.hollow(target).is_some()
             })
         })
     };
@@ -248,7 +251,8 @@ pub(crate) fn unfit(tree: &Tree<'_>, statement: &Statement) -> bool {
             let path = join(root, "package.json");
             let manifest = tree.has(&path).then(|| tree.manifest(&path)).flatten();
             manifest.is_some_and(|manifest| {
-                node::harm(&manifest, script).is_some()
+                let line = node::script(&manifest, script).unwrap_or_default();
+                unusable(&line, &called).is_some()
                     || kind.tests() && node::not_a_test(&manifest, script).is_some()
             })
         }
@@ -257,8 +261,46 @@ pub(crate) fn unfit(tree: &Tree<'_>, statement: &Statement) -> bool {
             let Some(path) = path else { return false };
             let text = tree.text(&path).unwrap_or_default();
             is_shell(&path, &text)
-                && (commands::harm(&text, &|_| None).is_some()
-                    || kind.tests() && proves_nothing(&text))
+                && (unusable(&text, &called).is_some() || kind.tests() && proves_nothing(&text))
+        }
+    }
+}
+
+/// Returns why no container may run a script: it publishes, deploys or deletes, or starts containers itself.
+pub(crate) fn unusable(script: &str, called: &Called<'_>) -> Option<&'static str> {
+    let engine = || commands::needs_engine(script, called).then_some(Instead::Engine);
+    Some(commands::harm(script, called).or_else(engine)?.text())
+}
+
+/// Returns the function that finds the text of what a command in a directory calls. Manifests are read when they are needed.
+pub(crate) fn called<'t>(
+    tree: &'t Tree<'_>,
+    root: &str,
+) -> impl Fn(&Needs) -> Option<String> + use<'t> {
+    let root = root.to_owned();
+    let (manifest, makefile, justfile) = (OnceCell::new(), OnceCell::new(), OnceCell::new());
+    let of = |tasks: &Option<Makefile>, name: &str| {
+        let tasks = tasks.as_ref()?;
+        let target = match name {
+            "" => tasks.targets.first(),
+            name => tasks.target(name),
+        };
+        Some(tasks.text(target?))
+    };
+    move |needs| match needs {
+        Needs::Nothing => None,
+        Needs::Script(name) => {
+            let path = join(&root, "package.json");
+            let manifest =
+                manifest.get_or_init(|| tree.has(&path).then(|| tree.manifest(&path)).flatten());
+            node::script(manifest.as_ref()?, name)
+        }
+        Needs::Target(name) => of(makefile.get_or_init(|| tasks::makefile(tree, &root)), name),
+        Needs::Recipe(name) => of(justfile.get_or_init(|| tasks::justfile(tree, &root)), name),
+        Needs::File(file) => {
+            let path = resolve(&root, file).filter(|path| tree.has(path))?;
+            let text = tree.text(&path)?;
+            is_shell(&path, &text).then(|| text.to_string())
         }
     }
 }
@@ -293,10 +335,13 @@ fn lying_scripts(tree: &Tree<'_>, draft: &Draft) -> Vec<Conflict> {
         return vec![];
     }
     let manifest = tree.manifest(&path).unwrap_or_default();
+    let called = called(tree, &draft.root);
     let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
     let lies = scripts.iter().filter_map(|script| {
         Kind::of_task(&script.key).filter(|kind| kind.tests())?;
-        let why = node::not_a_test(&manifest, &script.key)?.text()?;
+        let line = node::script(&manifest, &script.key).unwrap_or_default();
+        let nothing = node::not_a_test(&manifest, &script.key).map(NotATest::text);
+        let why = nothing.unwrap_or_else(|| unusable(&line, &called))?;
         let message = format!("{path} has a script {}, but {why}", script.key);
         Some(conflict(Topic::Command, message, vec![location(&path, script.line)]))
     });
@@ -330,8 +375,8 @@ pub(crate) fn not_a_test(
     if !target.acts() {
         return Some("its recipe only prints".to_owned());
     }
-    if let Some(harm) = makefile.harm(target) {
-        return Some(harm.text().to_owned());
+    if let Some(why) = unusable(&makefile.text(target), &called(tree, root)) {
+        return Some(why.to_owned());
     }
     if Kind::of_task(&target.name).is_some_and(Kind::tests)
         && let Some(why) = makefile.hollow(target)
@@ -378,8 +423,9 @@ fn lying_targets(tree: &Tree<'_>, survey: &Survey, draft: &Draft) -> Vec<Conflic
     let lies = targets.filter_map(|(makefile, target)| {
         let kind = Kind::of_task(&target.name)?;
         let why = not_a_test(tree, &draft.root, &families, makefile, target)?;
-        // A target that other rules extend, and an empty build, are no conflict.
-        let matters = kind == Kind::Test || !why.contains("only prints");
+        // A target that other rules extend, and an empty build, are no conflict. An image may well be built.
+        let idle = why.contains("only prints") || why == Instead::Engine.text();
+        let matters = kind == Kind::Test || !idle;
         matters.then(|| {
             let message = format!("{} has a target {}, but {why}", makefile.path, target.name);
             conflict(Topic::Command, message, vec![location(&makefile.path, target.line)])

@@ -16,7 +16,7 @@ pub(crate) struct OwnPipeline {
 }
 
 const PATH: &str = "agent.yaml";
-/// The first line of a file that `act init` wrote.
+/// The first line of a file that `act init` wrote. An editor may have put a byte order mark before it.
 const BY_INIT: &str = "# written by act init";
 /// Maximum number of steps that are listed; more are no pipeline that a reader could follow.
 const STEPS: usize = 64;
@@ -38,7 +38,9 @@ pub(crate) fn read(tree: &Tree<'_>) -> OwnPipeline {
         Some(PipelineStep { name, command, source: location(PATH, line) })
     };
     let steps = steps.filter_map(step).take(STEPS).collect::<Vec<_>>();
-    let by_init = tree.text(PATH).is_some_and(|text| text.starts_with(BY_INIT));
+    let by_init = tree
+        .text(PATH)
+        .is_some_and(|text| text.trim_start_matches('\u{feff}').starts_with(BY_INIT));
     OwnPipeline {
         // An image that was suggested once is no reason to suggest it again.
         image: text(&["verification", "container_image"]).filter(|_| !by_init),

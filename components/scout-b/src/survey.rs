@@ -223,6 +223,7 @@ fn special(parsed: &ParsedCommand) -> u32 {
         word.starts_with("-P")
             || word.starts_with("-D")
             || ["--no-default-features", "--release", "--features", "--profile"].contains(word)
+            || ["-short", "--short"].contains(word)
             || word.split_once('=').is_some_and(|(name, _)| {
                 let plain = |b: u8| b.is_ascii_alphanumeric() || b == b'_';
                 !name.is_empty() && name.bytes().all(plain)

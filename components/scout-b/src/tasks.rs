@@ -2,13 +2,12 @@
 //!
 //! It judges by a target's recipe whether the target does what its name says.
 
-use crate::conflicts::not_a_test;
+use crate::conflicts::{called, not_a_test, unusable};
 use crate::draft::{Draft, Rank};
 use crate::facts::Kind;
 use crate::tree::{Tree, location};
 use act_kit::paths::join;
-use act_kit::reports::commands::{self, Family, Instead};
-use std::collections::BTreeSet;
+use act_kit::reports::commands::{self, Family};
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Target {
@@ -51,6 +50,8 @@ impl Target {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Makefile {
     pub(crate) path: String,
+    /// `make` or `just`.
+    program: &'static str,
     pub(crate) targets: Vec<Target>,
     /// Whether it includes other files or computes names, so that further targets may exist.
     pub(crate) open: bool,
@@ -58,8 +59,8 @@ pub(crate) struct Makefile {
 
 /// Maximum depth to which prerequisites are followed.
 const DEPTH: usize = 8;
-/// Maximum number of targets, and of lines of each, that are searched for harm. Makefiles that people write have fewer, and
-/// the search runs for each target that is named like a task.
+/// Maximum number of prerequisites, and of lines, of a target that are searched for harm. Makefiles that people write have
+/// fewer, and the search runs for each target that is named like a task.
 const REACHED: usize = 32;
 const LINES: usize = 200;
 
@@ -82,25 +83,12 @@ impl Makefile {
         why
     }
 
-    /// Returns the harm that a target or one of its prerequisites does: it publishes, deploys or deletes.
-    pub(crate) fn harm(&self, target: &Target) -> Option<Instead> {
-        let mut seen = BTreeSet::new();
-        let mut queue = vec![target];
-        while let Some(target) = queue.pop() {
-            if !seen.insert(target.name.as_str()) {
-                continue;
-            }
-            if seen.len() > REACHED {
-                break;
-            }
-            let lines = target.recipe.iter().take(LINES).map(|(line, _)| line.as_str());
-            let found = lines.map(|line| commands::harm(line, &|_| None)).find(Option::is_some);
-            if let Some(harm) = found {
-                return harm;
-            }
-            queue.extend(target.needs.iter().filter_map(|need| self.target(need)));
-        }
-        None
+    /// Returns a target as lines of shell: its prerequisites, which the same program runs, and its recipe.
+    pub(crate) fn text(&self, target: &Target) -> String {
+        let needs = target.needs.iter().take(REACHED).filter(|need| self.target(need).is_some());
+        let needs = needs.map(|need| format!("{} {need}\n", self.program));
+        let lines = target.recipe.iter().take(LINES).map(|(line, _)| format!("{line}\n"));
+        needs.chain(lines).collect::<String>().replace("\\\n", " ")
     }
 
     pub(crate) fn target(&self, name: &str) -> Option<&Target> {
@@ -119,7 +107,7 @@ fn only_talks(line: &str) -> bool {
 pub(crate) fn makefile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
     let path = tree.first(root, &["GNUmakefile", "makefile", "Makefile"])?;
     let text = tree.text(&path)?;
-    let mut makefile = Makefile { path, targets: vec![], open: false };
+    let mut makefile = Makefile { path, program: "make", targets: vec![], open: false };
     let mut current = 0..0;
     for (line, number) in text.lines().zip(1..) {
         if let Some(recipe) = line.strip_prefix('\t') {
@@ -163,7 +151,7 @@ pub(crate) fn makefile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
 pub(crate) fn justfile(tree: &Tree<'_>, root: &str) -> Option<Makefile> {
     let path = tree.first(root, &["justfile", "Justfile", ".justfile"])?;
     let text = tree.text(&path)?;
-    let mut justfile = Makefile { path, targets: vec![], open: false };
+    let mut justfile = Makefile { path, program: "just", targets: vec![], open: false };
     let plain = |name: &str| name.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-".contains(&b));
     let mut inside = false;
     for (line, number) in text.lines().zip(1..) {
@@ -206,8 +194,8 @@ pub(crate) fn offer(tree: &Tree<'_>, draft: &mut Draft, families: &[Family]) {
     if let Some(justfile) = justfile(tree, &root) {
         for recipe in by_preference(&justfile.targets) {
             let Some(kind) = Kind::of_task(&recipe.name) else { continue };
-            let harms = justfile.harm(recipe).is_some();
-            if !harms && (!kind.tests() || justfile.hollow(recipe).is_none()) {
+            let usable = unusable(&justfile.text(recipe), &called(tree, &root)).is_none();
+            if usable && (!kind.tests() || justfile.hollow(recipe).is_none()) {
                 let command = format!("just {}", recipe.name);
                 draft.offer(kind, Rank::Task, &command, location(&justfile.path, recipe.line));
             }

@@ -18,6 +18,8 @@ pub enum Instead {
     Part,
     /// It runs tests in a browser, which a container does not have by itself.
     Browser,
+    /// It starts containers, which a container cannot.
+    Engine,
     /// It sends a package, an image or commits to others.
     Publishes,
     /// It changes a system that others use.
@@ -26,7 +28,9 @@ pub enum Instead {
     Deletes,
 }
 
-use Instead::{Browser, Deletes, Deploys, Ignores, NoTest, Part, Publishes, Rewrites, Waits};
+use Instead::{
+    Browser, Deletes, Deploys, Engine, Ignores, NoTest, Part, Publishes, Rewrites, Waits,
+};
 
 impl Instead {
     /// Returns a clause whose subject is the command.
@@ -38,6 +42,7 @@ impl Instead {
             Rewrites => "it rewrites what the tests compare with",
             Part => "it runs only a part of the tests",
             Browser => "it needs a browser",
+            Engine => "it needs a container engine",
             Publishes => "it publishes",
             Deploys => "it deploys",
             Deletes => "it deletes data",
@@ -180,7 +185,8 @@ const WORDS: &[(&[&str], &[&str], Instead)] = &[
     (&["cargo"], &["--ignored", "--exact", "--target", "--benches", "--examples", "--bins"], Part),
     (&["cargo"], &["-E", "--filter-expr", "--filterset", "--partition", "--run-ignored"], Part),
     (&["go"], &["-list", "--list", "-c", "-n", "-h", "-help", "--help"], NoTest),
-    (&["go"], &["-run", "--run", "-bench", "--bench", "-fuzz", "--fuzz", "-exec"], Part),
+    (&["go"], &["-run", "--run", "-skip", "--skip", "-bench", "--bench"], Part),
+    (&["go"], &["-fuzz", "--fuzz", "-exec"], Part),
     (&["go"], &["-update", "--update", "-update-golden"], Rewrites),
     (
         &["pytest", "py.test"],
@@ -327,8 +333,11 @@ pub(super) fn instead(program: &str, rest: &[&str], before: &[&str]) -> Option<I
     if let Some(harm) = does_harm(name, rest) {
         return Some(harm);
     }
-    if WATCHERS.contains(&name) {
+    if WATCHERS.contains(&name) || name == "cargo" && rest.first() == Some(&"watch") {
         return Some(Waits);
+    }
+    if starts_containers(name, rest) {
+        return Some(Engine);
     }
     // Both wait for changes at a terminal unless they are kept from it.
     let serves = name == "ng" && rest.first() == Some(&"test")
@@ -351,7 +360,9 @@ pub(super) fn instead(program: &str, rest: &[&str], before: &[&str]) -> Option<I
     let in_browser = BROWSERS.contains(&name)
         || before.contains(&"xvfb-run")
         || name == "ng" && ["test", "e2e"].contains(&verb)
-        || rest.iter().any(|word| *word == "--browser" || word.starts_with("--browser="));
+        || rest
+            .iter()
+            .any(|word| ["--browser", "--browser.enabled"].iter().any(|o| means(word, o)));
     first.or_else(|| in_browser.then_some(Browser)).or_else(|| {
         let part = WORDS.iter().any(|(programs, words, what)| {
             *what == Part
@@ -360,6 +371,18 @@ pub(super) fn instead(program: &str, rest: &[&str], before: &[&str]) -> Option<I
         });
         part.then_some(Part)
     })
+}
+
+/// Returns whether a command starts, enters or builds containers.
+fn starts_containers(name: &str, rest: &[&str]) -> bool {
+    let verbs = ["run", "exec", "compose", "build", "buildx", "start", "up", "pull"];
+    match name {
+        "docker-compose" | "podman-compose" => plain(rest).next().is_some(),
+        "docker" | "podman" | "nerdctl" => {
+            plain(rest).next().is_some_and(|verb| verbs.contains(&verb))
+        }
+        _ => false,
+    }
 }
 
 fn means(word: &str, known: &str) -> bool {
@@ -440,6 +463,12 @@ mod tests {
             "pytest --ignore=tests/perf",
             "pytest -m 'not slow'",
             "./gradlew check -x jvmTest -x test",
+            "./gradlew check -xtest",
+            "./gradlew check -x=:core:test",
+            "go test -skip TestA ./...",
+            "cargo watch -x test",
+            "docker compose run --rm web pytest",
+            "python setup.py test",
             "./gradlew :core:test",
             "mvn test -Psubset",
             "mvn verify -DskipITs",

@@ -5,10 +5,10 @@
 //!
 //! - [`parse_line`] splits a line into [`ParsedCommand`]s. `kind` is the purpose (install, build, test, …), `narrow` says
 //!   that it runs only a part of the tests, and `instead` says what it does in place of testing: it lists, watches,
-//!   rewrites expectations, publishes, deploys or deletes, or needs a browser.
+//!   rewrites expectations, publishes, deploys or deletes, or needs a browser or a container engine.
 //! - [`not_a_test`] judges a whole script that is called a test: `None` if it can fail because of a test.
-//! - [`harm`] finds a command that publishes, deploys or deletes, in scripts that the line calls as well.
-//! - [`needs_browser`] finds end-to-end suites, in scripts that the line calls as well.
+//! - [`harm`] finds a command that publishes, deploys or deletes, in what the line calls as well.
+//! - [`needs_browser`] finds end-to-end suites, [`needs_engine`] containers, in what the line calls as well.
 //! - [`unset_variable`] finds a variable that nothing sets in a fresh container, such as `GITHUB_WORKSPACE`.
 //!
 //! This is no shell: a line that needs one to be understood is left out. All input may be hostile: the functions take time in
@@ -23,7 +23,9 @@ mod variables;
 use effects::instead;
 
 pub use effects::Instead;
-pub use proof::{NotATest, PRINTS, SWALLOWS, Scripts, harm, needs_browser, not_a_test};
+pub use proof::{
+    Called, NotATest, PRINTS, SWALLOWS, Scripts, harm, needs_browser, needs_engine, not_a_test,
+};
 pub use variables::{of_ci, unset_variable};
 
 /// The purpose of a command.
@@ -112,7 +114,7 @@ pub enum Family {
 }
 
 /// The target, script or file that a command needs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Needs {
     Nothing,
     /// A target of a Makefile; an empty name is its first target.
@@ -159,7 +161,8 @@ enum After {
 pub fn parse_line(line: &str) -> Vec<ParsedCommand> {
     let mut directory = String::new();
     let mut out = Vec::new();
-    let expanded = with_defaults(line);
+    // A Makefile calls its own program by this variable.
+    let expanded = with_defaults(line).replace("$(MAKE)", "make").replace("${MAKE}", "make");
     for part in parts(&expanded) {
         let command = part.split(" #").next().unwrap_or(part).trim().trim_end_matches('\\').trim();
         if let Some(to) = command.strip_prefix("cd ").or_else(|| command.strip_prefix("pushd ")) {

@@ -3,8 +3,9 @@
 //! It simulates the line and lets every command fail that may run tests. A command that is not understood may run tests.
 
 use std::cell::Cell;
+use std::collections::BTreeSet;
 
-use super::{After, Instead, Kind, Needs, ParsedCommand, parse_line, segments};
+use super::{After, Instead, Kind, Needs, ParsedCommand, essential, parse_line, segments, words};
 
 /// Why a script is not a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,11 +34,28 @@ const CHECKS: &str = "it only builds or checks style and types";
 
 /// Finds the text of another script by its name, as a script of package.json calls it; `None` where there is none.
 pub type Scripts<'a> = dyn Fn(&str) -> Option<String> + 'a;
+/// Finds the text of what a command calls: a script of package.json, whose name may hold `*`, the recipe of a target, or a
+/// shell script; `None` where there is none.
+pub type Called<'a> = dyn Fn(&Needs) -> Option<String> + 'a;
 
 /// Maximum depth to which scripts that call each other are followed.
 const DEPTH: usize = 8;
 /// Maximum number of scripts that one judgement reads. Each level may call several, so that the depth alone bounds nothing.
 const CALLS: usize = 64;
+/// Maximum number of bytes of scripts that one judgement reads. Scripts that people write are far shorter.
+const CALLED_BYTES: usize = 512 << 10;
+/// Programs whose words are names of scripts, or whole commands in quotes.
+const RUNNERS: [&str; 9] = [
+    "run-s",
+    "run-p",
+    "npm-run-all",
+    "npm-run-all2",
+    "concurrently",
+    "start-server-and-test",
+    "server-test",
+    "start-test",
+    "wait-and-run",
+];
 
 /// Programs that prepare or print. They rarely fail, and never because of a test.
 const QUIET: [&str; 41] = [
@@ -114,44 +132,85 @@ pub fn not_a_test(line: &str, script: &Scripts<'_>) -> Option<NotATest> {
     judge_line(line, &script, 0)
 }
 
-/// Returns the harm that a script does: it publishes, deploys or deletes. `script` finds other scripts by name, and those
-/// that the script calls are judged as well.
-pub fn harm(line: &str, script: &Scripts<'_>) -> Option<Instead> {
-    first_action(line, script, &Instead::harms)
+/// Returns the harm that a script does: it publishes, deploys or deletes. What the script calls is judged as well; `called`
+/// finds its text.
+pub fn harm(line: &str, called: &Called<'_>) -> Option<Instead> {
+    first_action(line, called, &Instead::harms)
 }
 
-/// Returns whether a script runs tests in a browser. `script` finds other scripts by name, and those that the script calls
-/// are judged as well.
-pub fn needs_browser(line: &str, script: &Scripts<'_>) -> bool {
-    first_action(line, script, &|action| action == Instead::Browser).is_some()
+/// Returns whether a script runs tests in a browser, itself or by what it calls.
+pub fn needs_browser(line: &str, called: &Called<'_>) -> bool {
+    first_action(line, called, &|action| action == Instead::Browser).is_some()
 }
 
-/// Returns the first action of a certain kind, in the commands of a script and of the scripts that it calls.
+/// Returns whether a script starts containers, itself or by what it calls.
+pub fn needs_engine(line: &str, called: &Called<'_>) -> bool {
+    first_action(line, called, &|action| action == Instead::Engine).is_some()
+}
+
+/// Returns the first action of a certain kind, in the commands of a script and of what it calls.
 fn first_action(
     line: &str,
-    script: &Scripts<'_>,
+    called: &Called<'_>,
     wanted: &dyn Fn(Instead) -> bool,
 ) -> Option<Instead> {
     let mut queue = vec![line.to_owned()];
-    let mut left = CALLS;
+    let mut seen = BTreeSet::new();
+    let mut bytes = CALLED_BYTES;
     while let Some(text) = queue.pop() {
-        for (_, part) in segments(&text) {
-            for parsed in parse_line(part.trim_start_matches(['(', '{', '@', '-', '+', ' ', '\t']))
-            {
+        let mut elsewhere = false;
+        for (after, part) in segments(&text) {
+            let part = part.trim_start_matches(['(', '{', '@', '-', '+', ' ', '\t']);
+            elsewhere &= after != After::End;
+            elsewhere |= part.strip_prefix("cd ").is_some_and(is_below);
+            for parsed in parse_line(part) {
                 if let Some(action) = parsed.instead.filter(|action| wanted(*action)) {
                     return Some(action);
                 }
-                if let Needs::Script(name) = &parsed.needs
-                    && let Some(rest) = left.checked_sub(1)
-                    && let Some(text) = script(name)
-                {
-                    left = rest;
+                let runner = words_of_runner(&parsed).unwrap_or_default();
+                let (lines, names) =
+                    runner.into_iter().partition::<Vec<_>, _>(|word| word.contains(' '));
+                let needs = names.into_iter().map(|name| Needs::Script(name.to_owned()));
+                // In another directory the names mean something else.
+                let own = Some(parsed.needs.clone()).filter(|_| !elsewhere);
+                let mut texts = lines.into_iter().map(str::to_owned).collect::<Vec<_>>();
+                for needs in needs.chain(own) {
+                    if seen.len() < CALLS && seen.insert(needs.clone()) {
+                        texts.extend(called(&needs));
+                    }
+                }
+                for text in texts {
+                    let Some(rest) = bytes.checked_sub(text.len()) else { continue };
+                    bytes = rest;
                     queue.push(text);
                 }
             }
         }
     }
     None
+}
+
+/// Returns whether a directory is one below, by its name. `cd "$(dirname "$0")/.."` leads to where the script is.
+fn is_below(to: &str) -> bool {
+    to.trim().trim_matches(['"', '\'']).trim_start_matches("./").starts_with(char::is_alphanumeric)
+}
+
+/// Returns the words of a program that runs scripts by their names, several at once: names, and commands with spaces. `None`
+/// for any other program.
+fn words_of_runner(parsed: &ParsedCommand) -> Option<Vec<&str>> {
+    let all = words(&parsed.command);
+    let (program, rest) = essential(&all).split_first()?;
+    if !RUNNERS.contains(program) {
+        return None;
+    }
+    let word = |word: &&'_ str| !word.starts_with('-') && !word.contains("://");
+    let names = rest.iter().copied().filter(word).map(|word| word.trim_matches(['"', '\'']));
+    let names = names.map(|word| {
+        let managers = ["npm:", "pnpm:", "yarn:", "bun:"];
+        managers.iter().find_map(|manager| word.strip_prefix(manager)).unwrap_or(word)
+    });
+    // A port or a time is no script.
+    Some(names.filter(|name| name.contains(char::is_alphabetic)).collect())
 }
 
 fn judge_line(line: &str, script: &Scripts<'_>, depth: usize) -> Option<NotATest> {
@@ -273,6 +332,23 @@ fn effect_of(parsed: &ParsedCommand, script: &Scripts<'_>, depth: usize) -> Effe
         Some(Instead::Part | Instead::Browser) | None => {}
         Some(other) => return Effect::Other(other.text()),
     }
+    if let Some(names) = words_of_runner(parsed).filter(|_| depth < DEPTH) {
+        let text = |name: &&str| match name.contains(' ') {
+            true => Some((*name).to_owned()),
+            false => script(name),
+        };
+        let mut other = Effect::Quiet;
+        for name in names {
+            // A script that is not known may run tests.
+            let Some(text) = text(&name) else { return Effect::Test };
+            match judge_line(&text, script, depth + 1) {
+                None => return Effect::Test,
+                Some(NotATest::Instead(why)) if why != PRINTS => other = Effect::Other(why),
+                Some(_) => {}
+            }
+        }
+        return other;
+    }
     if let Needs::Script(wanted) = &parsed.needs
         && depth < DEPTH
         && let Some(text) = script(wanted)
@@ -328,6 +404,7 @@ mod tests {
             ("mocha & echo started", SWALLOWS),
             ("[ -d tests ] && pytest || echo none", SWALLOWS),
             ("npm run unit", PRINTS),
+            ("docker compose run web pytest", "it needs a container engine"),
         ] {
             assert_eq!(of(line), Some(NotATest::Instead(why)), "{line}");
         }
@@ -364,13 +441,42 @@ mod tests {
         let script = |name: &str| match name {
             "ship" => Some("npm run build && npm publish".to_owned()),
             "e2e" => Some("start-server & playwright test".to_owned()),
+            "cy" => Some("cypress run".to_owned()),
+            "test:*" => Some("mocha && npm run e2e".to_owned()),
             "loop" => Some("npm run loop && npm run loop".to_owned()),
+            "up" => Some("docker compose up -d".to_owned()),
             _ => None,
         };
-        assert_eq!(harm("mocha && npm run ship", &script), Some(Instead::Publishes));
-        assert_eq!(harm("mocha && npm run loop", &script), None);
-        assert!(needs_browser("npm run unit && yarn run e2e", &script));
-        assert!(needs_browser("xvfb-run mocha", &script) && !needs_browser("mocha", &script));
+        let called = |needs: &Needs| match needs {
+            Needs::Script(name) => script(name),
+            Needs::Target(name) if name == "deploy" => Some("@kubectl apply -f k8s".to_owned()),
+            Needs::File(path) if path == "all.sh" => Some("./unit\ntwine upload x\n".to_owned()),
+            _ => None,
+        };
+        assert_eq!(harm("mocha && npm run ship", &called), Some(Instead::Publishes));
+        assert_eq!(harm("mocha && npm run loop", &called), None);
+        for line in ["make deploy", "$(MAKE) deploy", "@${MAKE} --silent deploy"] {
+            assert_eq!(harm(line, &called), Some(Instead::Deploys), "{line}");
+        }
+        assert_eq!(harm("sh all.sh", &called), Some(Instead::Publishes));
+        assert_eq!(harm("cd other && sh all.sh", &called), None, "another file of that name");
+        assert!(needs_browser("npm run unit && yarn run e2e", &called));
+        assert!(needs_browser("xvfb-run mocha", &called) && !needs_browser("mocha", &called));
+        for line in [
+            "run-s lint 'test:*'",
+            "start-server-and-test start http://localhost:3000 cy",
+            "concurrently \"npm:cy\" \"vite preview\"",
+            "concurrently -k \"npm run cy\"",
+            "vitest --browser.enabled run",
+        ] {
+            assert!(needs_browser(line, &called), "{line}");
+        }
+        assert!(!needs_browser("vitest --browser.enabled=false run", &called));
+        assert!(needs_engine("npm run up && mocha", &called) && !needs_engine("mocha", &called));
+        assert!(!needs_engine("docker --version", &called));
         assert_eq!(not_a_test("npm run loop", &script), None);
+        assert_eq!(not_a_test("run-p test:*", &script), None);
+        let of = |line| not_a_test(line, &|_| Some("tsc --noEmit".to_owned()));
+        assert_eq!(of("run-s types lint"), Some(NotATest::Instead(CHECKS)));
     }
 }

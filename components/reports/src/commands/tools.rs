@@ -350,8 +350,8 @@ fn python(manager: &str, verb: &str) -> Option<Kind> {
 
 fn setup_py(verb: &str) -> Option<Kind> {
     match verb {
+        // Its `test` was removed from setuptools.
         "develop" => Some(Kind::Install),
-        "test" => Some(Kind::Test),
         "build" | "sdist" | "bdist_wheel" | "build_ext" => Some(Kind::Build),
         "clean" => Some(Kind::Clean),
         _ => None,
@@ -426,7 +426,13 @@ fn gradle(rest: &[&str], parsed: &mut ParsedCommand) -> Option<Kind> {
     ];
     let tasks = plain_words(rest, &VALUED);
     let excludes = |pair: &&[&str]| ["-x", "--exclude-task"].contains(&pair[0]);
-    let mut excluded = rest.windows(2).filter(excludes).map(|pair| pair[1]);
+    let apart = rest.windows(2).filter(excludes).map(|pair| pair[1]);
+    // The value may follow without a space.
+    let glued = rest.iter().filter_map(|word| {
+        let value = word.strip_prefix("--exclude-task=").or_else(|| word.strip_prefix("-x"))?;
+        Some(value.trim_start_matches('=')).filter(|value| !value.is_empty())
+    });
+    let mut excluded = apart.chain(glued);
     let is_test = |task: &str| {
         let task = task.rsplit(':').next().unwrap_or(task);
         let lower = task.to_lowercase();

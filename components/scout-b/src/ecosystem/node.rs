@@ -1,12 +1,13 @@
 //! package.json with its package manager.
 
-use crate::draft::{Draft, Rank};
+use crate::conflicts::{called, unusable};
+use crate::draft::{Draft, Offer, Rank};
 use crate::facts::{Command, Kind, Location, System};
 use crate::located::{Entry, Node};
 use crate::tree::{Tree, location};
 use crate::version::Claim;
 use act_kit::paths::{directory, join, upwards};
-use act_kit::reports::commands::{self, Family, Instead, NotATest};
+use act_kit::reports::commands::{self, Called, Family, Instead, NotATest};
 
 /// Lock files, their managers, and the commands that install exactly the locked versions.
 pub(crate) const LOCKS: [(&str, &str, &str); 6] = [
@@ -33,13 +34,26 @@ const FRAMEWORKS: [(&str, &str); 11] = [
     ("playwright", "playwright"),
 ];
 
-/// Returns why a script of the manifest that is called a test proves nothing.
-pub(crate) fn not_a_test(manifest: &Node, script: &str) -> Option<NotATest> {
-    let text = |name: &str| {
-        let (text, _) = manifest.text_at(&["scripts", name])?;
-        Some(text.to_owned())
+/// Returns the text of a script of the manifest; of several scripts, joined, where the name holds `*`.
+pub(crate) fn script(manifest: &Node, name: &str) -> Option<String> {
+    let Some((start, _)) = name.split_once('*') else {
+        return Some(manifest.text_at(&["scripts", name])?.0.to_owned());
     };
-    commands::not_a_test(&text(script)?, &text)
+    let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
+    let deep = name.contains("**");
+    let fits = |entry: &&Entry| {
+        let rest = entry.key.strip_prefix(start);
+        rest.is_some_and(|rest| !rest.is_empty() && (deep || !rest.contains(':')))
+    };
+    let lines = scripts.iter().filter(fits).filter_map(|entry| entry.node.text());
+    let lines = lines.collect::<Vec<_>>();
+    (!lines.is_empty()).then(|| lines.join(" && "))
+}
+
+/// Returns why a script of the manifest that is called a test proves nothing.
+pub(crate) fn not_a_test(manifest: &Node, name: &str) -> Option<NotATest> {
+    let text = |name: &str| script(manifest, name);
+    commands::not_a_test(&text(name)?, &text)
 }
 
 /// Returns where a directory declares the packages of a workspace.
@@ -53,33 +67,43 @@ pub(crate) fn workspace(tree: &Tree<'_>, root: &str) -> Option<Location> {
     Some(location(&path, manifest.line_of(&["workspaces"])?))
 }
 
-/// Returns the harm that a script of the manifest does, itself or by scripts that it calls.
-pub(crate) fn harm(manifest: &Node, script: &str) -> Option<Instead> {
-    let text = |name: &str| Some(manifest.text_at(&["scripts", name])?.0.to_owned());
-    commands::harm(&text(script)?, &text)
-}
-
 /// Returns whether a script of the manifest runs tests in a browser.
-fn in_browser(manifest: &Node, script: &str) -> bool {
-    let text = |name: &str| Some(manifest.text_at(&["scripts", name])?.0.to_owned());
-    text(script).is_some_and(|line| commands::needs_browser(&line, &text))
+fn in_browser(manifest: &Node, name: &str, called: &Called<'_>) -> bool {
+    script(manifest, name).is_some_and(|line| commands::needs_browser(&line, called))
 }
 
-/// Returns the script that tests the most without a browser: one for unit tests, else another whose name begins with `test`.
-fn without_browser(manifest: &Node) -> Option<&Entry> {
+/// Returns the script that tests the most without a browser and ends by itself: one for unit tests, else another whose name
+/// begins with `test`.
+fn narrower<'m>(manifest: &'m Node, called: &Called<'_>) -> Option<&'m Entry> {
     let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
     let fits = |entry: &&Entry| {
         let name = entry.key.as_str();
         let other = ["watch", "update", "lint", "types", "debug", "cov", "ci"];
         !other.iter().any(|word| name.contains(word))
-            && !in_browser(manifest, name)
+            && !in_browser(manifest, name, called)
             && not_a_test(manifest, name).is_none()
-            && harm(manifest, name).is_none()
+            && unusable(&script(manifest, name).unwrap_or_default(), called).is_none()
     };
     let unit = |entry: &&Entry| Kind::of_task(&entry.key) == Some(Kind::Unit);
     let named = |entry: &&Entry| entry.key.starts_with("test:") || entry.key.starts_with("test-");
     let mut fitting = scripts.iter().filter(fits);
     fitting.clone().find(unit).or_else(|| fitting.find(named))
+}
+
+/// Returns the script that runs the tests once, where `test` waits for changes: one that is made for CI, or is called so.
+fn once<'m>(manifest: &'m Node, called: &Called<'_>) -> Option<&'m Entry> {
+    let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
+    let named = |entry: &&Entry| {
+        let name = entry.key.replace([':', '_', '.'], "-");
+        ["test-ci", "test-run", "test-once", "ci-test", "test-all"].contains(&name.as_str())
+    };
+    let usable = |entry: &&Entry| {
+        let name = entry.key.as_str();
+        not_a_test(manifest, name).is_none()
+            && !in_browser(manifest, name, called)
+            && unusable(&script(manifest, name).unwrap_or_default(), called).is_none()
+    };
+    scripts.iter().filter(named).find(usable)
 }
 
 pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
@@ -99,25 +123,50 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
     draft.package_manager = manager.to_owned();
     draft.offer(Kind::Install, Rank::Declared, install, source);
 
+    let called = called(tree, root);
+    // A narrower script, for a test that cannot be used. The custom of the framework runs more.
+    let mut replacement = None;
     let scripts = manifest.get(&["scripts"]).map_or(&[][..], Node::entries);
     for script in scripts {
         let Some(kind) = Kind::of_task(&script.key) else { continue };
         if kind == Kind::Install || (kind == Kind::Test && script.key != "test") {
             continue;
         }
-        let idle = kind.tests() && not_a_test(&manifest, &script.key).is_some();
-        if idle || harm(&manifest, &script.key).is_some() {
-            continue;
-        }
+        let idle = kind.tests().then(|| not_a_test(&manifest, &script.key)).flatten();
+        let line = self::script(&manifest, &script.key).unwrap_or_default();
         let command = |name: &str| match name {
             "test" if manager == "bun" => "bun run test".to_owned(),
             "test" => format!("{manager} test"),
             name => format!("{manager} run {name}"),
         };
+        let why = idle.map(NotATest::text).unwrap_or_else(|| unusable(&line, &called));
+        if idle.is_some() || why.is_some() {
+            if let Some(why) = why.filter(|_| kind == Kind::Test) {
+                let whole = command(&script.key);
+                let remark = format!("`{whole}` cannot be used, because {why}");
+                let offer = |other: &Entry| Command {
+                    command: command(&other.key),
+                    source: location(&path, other.line),
+                    remark: Some(remark.clone()),
+                };
+                let waits = why == Instead::Waits.text();
+                let once = waits.then(|| once(&manifest, &called)).flatten().map(offer);
+                // A script that lints instead of testing says nothing about the others.
+                let other = waits || idle.is_none();
+                replacement = other.then(|| narrower(&manifest, &called)).flatten().map(offer);
+                draft.offers.extend(once.map(|command| Offer {
+                    kind,
+                    rank: Rank::Declared,
+                    weight: 0,
+                    command,
+                }));
+            }
+            continue;
+        }
         draft.offer(kind, Rank::Declared, &command(&script.key), location(&path, script.line));
-        if kind == Kind::Test && in_browser(&manifest, &script.key) {
+        if kind == Kind::Test && in_browser(&manifest, &script.key, &called) {
             let whole = command(&script.key);
-            let narrower = without_browser(&manifest);
+            let narrower = narrower(&manifest, &called);
             let (used, line, remark) = match narrower {
                 Some(entry) => (
                     command(&entry.key),
@@ -171,6 +220,13 @@ pub(super) fn project(tree: &Tree<'_>, root: &str) -> Option<Draft> {
             _ => {}
         }
     }
+    let replacement = replacement.map(|command| Offer {
+        kind: Kind::Test,
+        rank: Rank::Custom,
+        weight: 0,
+        command,
+    });
+    draft.offers.extend(replacement);
     let globs = test_globs(tree, root, &manifest);
     draft.has_tests = tree.tests(root).any(is_source)
         || tree

@@ -356,3 +356,94 @@ fn ctest_is_preferred_to_a_target_of_any_meaning_and_builds_with_cmake() {
     let build = "cmake -B build && cmake --build build @ CMakeLists.txt:1";
     assert_eq!(command(&facts, "build"), build);
 }
+
+// SCOUT-B-22, SCOUT-B-30
+#[test]
+fn harm_and_containers_are_found_behind_make_and_in_files() {
+    let makefile = "test: unit\n\t$(MAKE) deploy\nunit:\n\t./unit\ndeploy:\n\tkubectl apply -f k8s\n\
+                    check:\n\tsh scripts/all.sh\ntests:\n\tdocker compose run --rm web pytest\n";
+    let all = "#!/bin/sh\n./unit\ntwine upload dist/*\n";
+    let facts = facts_of(&[
+        ("Makefile", makefile),
+        ("scripts/all.sh", all),
+        ("requirements.txt", "pytest\n"),
+        ("tests/test_a.py", "import pytest\n"),
+    ]);
+    assert_eq!(command(&facts, "test"), "pytest @ requirements.txt:1");
+    let mut said = messages(&facts);
+    said.sort();
+    let expected = [
+        "Makefile has a target check, but it publishes",
+        "Makefile has a target test, but it deploys",
+        "Makefile has a target tests, but it needs a container engine",
+    ];
+    assert_eq!(said, expected);
+    let package = r#"{"scripts": {"test": "make up && node --test", "test:unit": "node --test"}}"#;
+    let up = ("Makefile", "up:\n\tdocker-compose up -d\n");
+    let facts = facts_of(&[("package.json", package), up]);
+    assert_eq!(command(&facts, "test"), "npm run test:unit @ package.json:1");
+    let remark = &facts["projects"][0]["commands"]["test"]["remark"];
+    assert_eq!(remark, "`npm test` cannot be used, because it needs a container engine");
+}
+
+// SCOUT-B-25
+#[test]
+fn a_browser_is_found_behind_runners_of_scripts() {
+    let package = r#"{"scripts": {
+"test": "run-s test:*",
+"test:unit": "vitest run",
+"test:e2e": "start-server-and-test start http://localhost:3000 cy:run",
+"cy:run": "cypress run",
+"start": "vite"}}"#;
+    let facts = facts_of(&[("package.json", package)]);
+    assert_eq!(command(&facts, "test"), "npm run test:unit @ package.json:3");
+    let plain = package.replace("cypress run", "mocha");
+    let facts = facts_of(&[("package.json", &plain)]);
+    assert_eq!(command(&facts, "test"), "npm test @ package.json:2");
+}
+
+// SCOUT-B-4
+#[test]
+fn where_the_test_waits_for_changes_the_script_that_runs_once_is_named() {
+    let package = r#"{"scripts": {
+"test": "jest --watch",
+"test:ci": "jest --ci"}, "devDependencies": {"jest": "29"}}"#;
+    let facts = facts_of(&[("package.json", package)]);
+    assert_eq!(command(&facts, "test"), "npm run test:ci @ package.json:3");
+    let without = facts_of(&[("package.json", &package.replace("test:ci", "other"))]);
+    assert_eq!(command(&without, "test"), "npx jest @ package.json:3");
+}
+
+// SCOUT-B-4, SCOUT-B-23
+#[test]
+fn short_skipped_and_excluded_tests_give_way_to_all_of_them() {
+    let of = |manifest: (&str, &str), lines: &[&str]| {
+        let steps = lines.iter().map(|line| format!("      - run: {line}\n"));
+        let steps = steps.collect::<String>();
+        let workflow = format!("on: pull_request\njobs:\n  test:\n    steps:\n{steps}");
+        command(&facts_of(&[manifest, (".github/workflows/ci.yml", &workflow)]), "test")
+    };
+    let go = ("go.mod", "module x\n");
+    let all = ["go test -short ./...", "go test -skip TestA ./...", "go test -race ./..."];
+    assert_eq!(of(go, &all), "go test -race ./... @ .github/workflows/ci.yml:7");
+    assert_eq!(of(go, &all[..1]), "go test -short ./... @ .github/workflows/ci.yml:5");
+    let gradle = ("build.gradle", "plugins {}\n");
+    for line in ["./gradlew check -xtest", "./gradlew check --exclude-task=test"] {
+        assert_eq!(of(gradle, &[line]), "gradle test @ build.gradle:1", "{line}");
+    }
+    // setuptools has no such command any more.
+    let old = ("setup.py", "setup()\n");
+    assert_eq!(
+        of(old, &["python setup.py test", "pytest -q"]),
+        "pytest -q @ .github/workflows/ci.yml:6"
+    );
+}
+
+// SCOUT-B-21
+#[test]
+fn a_byte_order_mark_before_the_mark_of_act_init_changes_nothing() {
+    let gate = "\u{feff}# written by act init\nverification:\n  container_image: node:8\n  steps:\n    - {name: test, command: npx mocha}\n";
+    let facts = facts_of(&[("package.json", NODE), ("agent.yaml", gate)]);
+    assert_eq!(command(&facts, "test"), "npm test @ package.json:1");
+    assert_eq!(facts["suggested_image"], "node:22");
+}
