@@ -15,6 +15,7 @@ use crate::tree::{Tree, location};
 use act_kit::inventory::is_test;
 use act_kit::reports::commands::{Family, ParsedCommand, unset_variable};
 use act_kit::reports::version::SCHEMA_VERSION;
+use std::ops::RangeInclusive;
 
 /// Maximum number of conflicts that are listed.
 const CONFLICTS: usize = 40;
@@ -130,9 +131,14 @@ impl Survey {
     }
 
     /// Offers the command that tests every package of a workspace of Node, where the root has no test of its own and a
-    /// package has one.
+    /// package has one. A framework among the root's dependencies is often there for the packages, so the scripts of these
+    /// come before its custom.
     fn test_members(&mut self, tree: &Tree<'_>) {
         let tested = |draft: &Draft| draft.offers.iter().any(|offer| offer.kind == Kind::Test);
+        let named = |draft: &Draft, ranks: RangeInclusive<Rank>| {
+            let fits = |offer: &Offer| offer.kind == Kind::Test && ranks.contains(&offer.rank);
+            draft.offers.iter().any(fits)
+        };
         let berry = |draft: &Draft| {
             draft.offers.iter().any(|offer| offer.command.command.ends_with("--immutable"))
         };
@@ -145,13 +151,19 @@ impl Survey {
                 other.family == Family::Node && other.root != draft.root && inside
             };
             let mut members = self.drafts.iter().filter(below).peekable();
+            let by_custom = tested(draft) && !named(draft, Rank::OwnPipeline..=Rank::Task);
+            let tested = |member: &Draft| match by_custom {
+                true => named(member, Rank::Declared..=Rank::Declared),
+                false => tested(member),
+            };
             // The first version of yarn fails at a package without the script.
             let all = draft.package_manager == "yarn" && !berry(draft);
             let any = match all {
                 true => members.peek().is_some() && members.all(tested),
                 false => members.any(tested),
             };
-            (any && !tested(draft)).then_some((at, source))
+            let own = named(draft, Rank::OwnPipeline..=Rank::Task);
+            (any && !own).then_some((at, source))
         });
         for (at, source) in offers.collect::<Vec<_>>() {
             let Some(draft) = self.drafts.get_mut(at) else { continue };
@@ -162,6 +174,7 @@ impl Survey {
                 "yarn" => "yarn workspaces run test",
                 _ => continue,
             };
+            draft.offers.retain(|offer| offer.kind != Kind::Test || offer.rank != Rank::Custom);
             draft.offer(Kind::Test, Rank::Custom, command, source);
         }
     }

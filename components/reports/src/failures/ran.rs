@@ -39,8 +39,11 @@ impl Ran {
 /// Returns the number of tests that a summary states, of tools whose failures no reader knows.
 fn further(line: &str) -> Option<u64> {
     let text = line.trim().trim_matches(['=', '-', ' ']);
-    // ctest: `100% tests passed, 0 tests failed out of 12`.
-    if let Some((_, total)) = text.split_once(" tests failed out of ") {
+    // ctest: `100% tests passed, 0 tests failed out of 12`, since CMake 4.1 `100% tests passed out of 12`.
+    if let Some((said, total)) = text.split_once(" out of ")
+        && let Some((_, rest)) = said.split_once("% tests passed")
+        && (rest.is_empty() || rest.ends_with(" failed"))
+    {
         return number(total);
     }
     // automake: `# PASS:  12`; Meson: `Ok:                 12`; tape: `# pass  12`; uvu: `Passed:    12`.
@@ -133,6 +136,8 @@ mod tests {
             ("> Task :compileJava\n> Task :app:test\n\nBUILD SUCCESSFUL in 3s\n", None),
             ("> Task :okio:jvmTest\n", None),
             ("100% tests passed, 0 tests failed out of 12\n", Some(12)),
+            ("100% tests passed out of 19\n", Some(19)),
+            ("95% tests passed, 1 test failed out of 19\n", Some(19)),
             ("# TOTAL: 5\n# PASS:  5\n# FAIL:  0\n", Some(5)),
             ("Ok:                 12\nFail:               0\n", Some(12)),
             ("[  PASSED  ] 12 tests.\n", Some(12)),

@@ -262,6 +262,11 @@ fn a_workspace_without_a_test_of_its_own_tests_its_packages() {
     let own = r#"{"workspaces": ["packages/*"], "scripts": {"test": "turbo run test"}}"#;
     assert_eq!(of(own, lock), "npm test @ package.json:1");
     assert_eq!(of("{}", lock), "none", "packages without a workspace are projects of their own");
+    // A framework of the root is there for its packages.
+    let shared = r#"{"packageManager": "pnpm@9.0.0", "devDependencies": {"vitest": "4"}}"#;
+    assert_eq!(of(shared, yaml), "pnpm -r run test @ pnpm-workspace.yaml:1");
+    let bare = facts_of(&[("package.json", shared), yaml, ("packages/a/package.json", "{}")]);
+    assert_eq!(command(&bare, "test"), "pnpm exec vitest run @ package.json:1");
 }
 
 // SCOUT-B-4
