@@ -1,6 +1,6 @@
 //! Compares the tests of a task with those of its start, without running them: tests and test files that are gone,
 //! assertions that are removed or changed, new marks that skip a test or narrow a run, new early returns, fixtures that
-//! changed, and configurations that leave tests out.
+//! changed, configurations that leave tests out, assertions that became conditional, and other values for what they check.
 //!
 //! A [`Reading`] is one version of a file, cut into its tests by the parsers of `act-symbols`; code outside of tests is one
 //! more block. Two readings are compared block by block. [`TestReader`] remembers readings, because each edit compares again.
@@ -48,8 +48,14 @@ pub enum Why {
     FailureCaught,
     AssertionRemoved,
     AssertionChanged,
+    /// An assertion is inside of a condition, a loop, a function or a handler that was not there.
+    AssertionNested,
+    /// What the old lines of a test use has another value or definition now.
+    SubjectReplaced,
     /// A test lacks a value that it had: an expected result, a case of a table.
     ExpectationChanged,
+    /// A line of a test is another one or gone, and nothing of the above tells more.
+    TestChanged,
     /// A file of data that tests read was changed or deleted.
     FixtureChanged,
     /// The configuration of a test runner leaves tests out, or may.
@@ -68,7 +74,10 @@ impl Why {
             Self::FailureCaught => "failure_caught",
             Self::AssertionRemoved => "assertion_removed",
             Self::AssertionChanged => "assertion_changed",
+            Self::AssertionNested => "assertion_nested",
+            Self::SubjectReplaced => "subject_replaced",
             Self::ExpectationChanged => "expectation_changed",
+            Self::TestChanged => "test_changed",
             Self::FixtureChanged => "fixture_changed",
             Self::TestsExcluded => "tests_excluded",
         }
@@ -208,17 +217,26 @@ impl Compared<'_> {
                 return found;
             }
         } else {
-            self.compare(&self.before.outside, &self.now.outside, "", &mut found);
+            let used = self.before.words_of_tests();
+            self.compare((&self.before.outside, ""), (&self.now.outside, ""), &used, &mut found);
         }
         for (name, before) in &self.before.tests {
             if found.len() > IN_ONE_FILE {
                 break;
             }
             match self.now.tests.get(name) {
-                Some(now) => self.compare(before, now, name, &mut found),
+                Some(now) => {
+                    self.compare((before, name), (now, name), &BTreeSet::new(), &mut found);
+                    found.extend(self.defined_again(name));
+                }
                 None => match self.renamed(before, all) {
                     Some((file, other)) => {
-                        file.compare(before, &file.now.tests[other], other, &mut found);
+                        if !file.collects_like(self, other, name) {
+                            let detail = format!("{other} of {} may not run", file.path());
+                            found.push(self.finding(None, name, Why::TestsRemoved, &detail));
+                        }
+                        let now = (&file.now.tests[other], other.as_str());
+                        file.compare((before, name), now, &BTreeSet::new(), &mut found);
                     }
                     None => {
                         found.push(self.finding(None, name, Why::TestsRemoved, ""));
@@ -237,6 +255,27 @@ impl Compared<'_> {
             }
         }
         found
+    }
+
+    /// Returns a later definition of the same name in the file, which is the only one that Python knows.
+    fn defined_again(&self, name: &str) -> Option<Weakening> {
+        let again = format!("{name}{AGAIN}2");
+        let is_new = self.path().ends_with(".py") && !self.before.tests.contains_key(&again);
+        let second = self.now.tests.get(&again).filter(|_| is_new)?;
+        let detail = "a second definition of this name replaces it";
+        Some(self.finding(Some(second.first), name, Why::TestsRemoved, detail))
+    }
+
+    /// Returns whether a runner that collects the test `name` of the file `was` also collects the test `other` here, by the
+    /// names of files and types.
+    fn collects_like(&self, was: &Self, other: &str, name: &str) -> bool {
+        let in_type =
+            |name: &str| name.rsplit_once(" > ").is_none_or(|(of, _)| of.starts_with("Test"));
+        (is_collected(self.path()) || !is_collected(was.path()))
+            && (!self.path().ends_with(".py") || in_type(other) || !in_type(name))
+            // Go wants no small letter behind the word.
+            && (!self.path().ends_with(".go")
+                || !other.trim_start_matches("Test").starts_with(char::is_lowercase))
     }
 
     /// Returns whether a file without tests of its own, such as a helper, is there under another name.
@@ -270,9 +309,16 @@ impl Compared<'_> {
         }
     }
 
-    /// Compares a block with what it was.
-    fn compare(&self, before: &Block, now: &Block, test: &str, found: &mut Vec<Weakening>) {
-        if before.lines == now.lines {
+    /// Compares a block, which is the test of this name or the code outside of tests, with what it was. `used`: names that old
+    /// code outside of the block uses.
+    fn compare(
+        &self,
+        (before, was): (&Block, &str),
+        (now, test): (&Block, &str),
+        used: &BTreeSet<&str>,
+        found: &mut Vec<Weakening>,
+    ) {
+        if before.lines == now.lines && before.depths == now.depths {
             return;
         }
         let start = found.len();
@@ -292,6 +338,14 @@ impl Compared<'_> {
             for mark in new.chain(known.into_iter().rev()).take(more) {
                 found.push(self.finding(Some(mark.line), test, why, &mark.text));
             }
+        }
+        if found.len() == start {
+            self.replaced(before, now, test, used, found);
+            let deeper = before.nested_deeper(now).into_iter();
+            found
+                .extend(deeper.map(|(line, text)| {
+                    self.finding(Some(line), test, Why::AssertionNested, text)
+                }));
         }
         let removed = without(&before.assertions, &now.assertions);
         let mut added = without(&now.assertions, &before.assertions);
@@ -319,6 +373,63 @@ impl Compared<'_> {
             let detail = format!("no longer there: {lost}");
             found.push(self.finding(line, test, Why::ExpectationChanged, &detail));
         }
+        if found.len() == start && (!test.is_empty() || is_test(self.path())) {
+            let name = was.rsplit(" > ").next().unwrap_or_default();
+            if let Some(lost) = before.lost_line(now, name) {
+                let line = Some(now.first).filter(|line| *line > 0);
+                found.push(self.finding(line, test, Why::TestChanged, lost));
+            }
+        }
+    }
+
+    /// Finds new lines that give another value or definition to what old lines use, and new decorators of an old test.
+    fn replaced(
+        &self,
+        before: &Block,
+        now: &Block,
+        test: &str,
+        used: &BTreeSet<&str>,
+        found: &mut Vec<Weakening>,
+    ) {
+        let new = before.new_lines(now);
+        let mut later = used.clone();
+        let known: BTreeSet<&str> =
+            before.lines.iter().flat_map(|line| words(line)).chain(used.iter().copied()).collect();
+        let lost: Vec<&String> =
+            now.new_lines(before).into_iter().filter_map(|at| before.lines.get(at)).collect();
+        let mut places = vec![];
+        for (at, line) in now.lines.iter().enumerate().rev() {
+            if !new.contains(&at) {
+                later.extend(words(line));
+                continue;
+            }
+            let defines = is_match(&DEFINES, line);
+            // Another parameter of a test may be a fixture with the name of what the test checks.
+            let adds =
+                || !is_match(&FUNCTION, line) && lost.iter().any(|was| adds_entries(was, line));
+            if (is_match(&ASSERTION, line) && !defines) || adds() {
+                continue;
+            }
+            let substitutes = is_match(&SUBSTITUTE, line);
+            let replaces = bound_names(line).iter().any(|name| later.contains(name))
+                || (substitutes
+                    && (self.configures_tests() || words(line).any(|word| known.contains(word))));
+            let number = now.numbers.get(at).copied();
+            let marks = !test.is_empty()
+                && (line.starts_with('@') || line.starts_with("#["))
+                && !is_match(&HARMLESS_MARK, line);
+            if replaces {
+                places.push(self.finding(number, test, Why::SubjectReplaced, line));
+            } else if marks {
+                places.push(self.finding(number, test, Why::Disabled, line));
+            }
+        }
+        found.extend(places.into_iter().rev());
+    }
+
+    fn configures_tests(&self) -> bool {
+        let lower = self.path().to_lowercase();
+        is_test_configuration(lower.rsplit('/').next().unwrap_or_default())
     }
 
     /// The changed lines of a configuration by which a runner may leave tests out.
@@ -367,9 +478,11 @@ fn is_elsewhere(now: &Block, all: &[Compared<'_>]) -> bool {
 }
 
 /// Words of configurations of test runners that decide which tests run.
-const EXCLUDES: [&str; 11] = [
+const EXCLUDES: [&str; 13] = [
     "bail",
     "collect_ignore",
+    "def pytest_",
+    "exitstatus",
     "exclude",
     "grep",
     "ignore_collect",
@@ -381,18 +494,23 @@ const EXCLUDES: [&str; 11] = [
     "xfail",
 ];
 /// Such words that mean nothing else in build scripts, which configure runners as well.
-const EXCLUDES_IN_BUILDS: [&str; 26] = [
+const EXCLUDES_IN_BUILDS: [&str; 36] = [
+    " -k ",
     "--deselect",
     "--ignore",
     "--last-failed",
     "--skip",
+    "-run ",
     "[[test]]",
     "\"roots\"",
+    "\"test\":",
+    "\"test:",
     "addopts",
     "autotests",
     "coveragePathIgnore",
     "doctest = false",
     "harness",
+    "moduleNameMapper",
     "modulePathIgnore",
     "norecursedirs",
     "onlyChanged",
@@ -402,13 +520,21 @@ const EXCLUDES_IN_BUILDS: [&str; 26] = [
     "python_functions",
     "required-features",
     "runTestsByPath",
+    "setupFiles",
     "test = false",
     "testMatch",
     "testNamePattern",
     "testPathIgnore",
     "testRegex",
+    "testRunner",
     "testpaths",
+    "|| :",
+    "|| exit 0",
+    "|| true",
 ];
+
+/// Stands between the name of a test and the number of its definition, where a file has several of that name.
+const AGAIN: &str = " #";
 
 /// One version of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -422,16 +548,27 @@ struct Reading {
 }
 
 /// The code of one test, without comments.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default, Eq)]
 struct Block {
     /// The first line in the file, from 1.
     first: u32,
     /// Without the blanks around them.
     lines: Vec<String>,
+    /// The number of each of these lines in the file.
+    numbers: Vec<u32>,
+    /// How deep each of these lines is inside of conditions, functions and other blocks, counted from the first one.
+    depths: Vec<i32>,
     assertions: Vec<(u32, String)>,
     marks: Vec<Mark>,
     /// Numbers, texts and other constants, with how often they occur.
     literals: BTreeMap<String, usize>,
+}
+
+/// Two blocks are equal when they have the same code, wherever it is in the file.
+impl PartialEq for Block {
+    fn eq(&self, other: &Self) -> bool {
+        self.lines == other.lines && self.depths == other.depths
+    }
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -447,7 +584,7 @@ impl Reading {
         if source::language(path).is_none() && !is_script(path, text) {
             return Self { is_data: true, ..Self::default() };
         }
-        let lines = code_lines(path, text);
+        let (lines, depths) = code_lines(path, text);
         let Some(language) = language else {
             return match is_test(path) {
                 true => Self { outside: Block::of_script(&lines), ..Self::default() },
@@ -486,11 +623,18 @@ impl Reading {
             let mut again = 1;
             while all.contains_key(&unique) {
                 again += 1;
-                unique = format!("{name} #{again}");
+                unique = format!("{name}{AGAIN}{again}");
             }
-            all.insert(unique, Block::of(&lines));
+            all.insert(unique, Block::of(&lines, &depths));
         }
-        Self { tests: all, outside: Block::of(&outside), is_data: false }
+        Self { tests: all, outside: Block::of(&outside, &depths), is_data: false }
+    }
+
+    /// The names and words in the code of the tests, and the names of what is around them.
+    fn words_of_tests(&self) -> BTreeSet<&str> {
+        let lines = self.tests.values().flat_map(|test| &test.lines);
+        let names = self.tests.keys().flat_map(|name| words(name));
+        lines.flat_map(|line| words(line)).chain(names).collect()
     }
 }
 
@@ -558,12 +702,17 @@ fn modules_with_tests(
 }
 
 impl Block {
-    /// Reads the lines of a test in a language with a parser.
-    fn of(lines: &[(u32, &str)]) -> Self {
+    /// Reads the lines of a test in a language with a parser. `depths` are those of all lines of the file.
+    fn of(lines: &[(u32, &str)], depths: &[i32]) -> Self {
         let code: Vec<_> = lines.iter().filter(|(_, line)| !line.is_empty()).copied().collect();
+        let depth =
+            |number: u32| depths.get((number as usize).wrapping_sub(1)).copied().unwrap_or(0);
+        let first = code.first().map_or(0, |(number, _)| *number);
         let mut block = Self {
-            first: code.first().map_or(0, |(number, _)| *number),
+            first,
             lines: code.iter().map(|(_, line)| (*line).to_owned()).collect(),
+            numbers: code.iter().map(|(number, _)| *number).collect(),
+            depths: code.iter().map(|(number, _)| depth(*number) - depth(first)).collect(),
             ..Self::default()
         };
         let mut at = 0;
@@ -596,12 +745,15 @@ impl Block {
         let lines: Vec<_> = (1_u32..).zip(lines.iter().map(String::as_str)).collect();
         let code = lines.iter().filter(|(_, line)| !line.is_empty());
         let assertions = code.map(|(number, line)| (*number, (*line).to_owned())).collect();
-        Self { assertions, literals: BTreeMap::new(), ..Self::of(&lines) }
+        Self { assertions, literals: BTreeMap::new(), ..Self::of(&lines, &[]) }
     }
 
     fn mark(&mut self, line: u32, text: &str) {
         let mut add = |why| self.marks.push(Mark { why, line, text: text.to_owned() });
         (0..skips(text)).for_each(|_| add(Why::TestSkipped));
+        if is_build_condition(text) {
+            add(Why::Disabled);
+        }
         for (why, pattern) in [
             (Why::EarlyReturn, &EARLY_RETURN),
             (Why::Disabled, &DISABLED),
@@ -632,6 +784,63 @@ impl Block {
         self.literals.iter().filter(fewer).map(|(text, _)| text.as_str()).collect()
     }
 
+    /// The positions of the lines of the other block that this one lacks; lines of equal text are counted.
+    fn new_lines(&self, other: &Self) -> BTreeSet<usize> {
+        let mut left = BTreeMap::<&str, usize>::new();
+        for line in &self.lines {
+            *left.entry(line).or_default() += 1;
+        }
+        let is_new = |(_, line): &(usize, &String)| match left.get_mut(line.as_str()) {
+            Some(count) if *count > 0 => {
+                *count -= 1;
+                false
+            }
+            _ => true,
+        };
+        other.lines.iter().enumerate().filter(is_new).map(|(at, _)| at).collect()
+    }
+
+    /// The assertions that are deeper inside of blocks in the other version, with their lines there.
+    fn nested_deeper<'a>(&'a self, other: &Self) -> Vec<(u32, &'a str)> {
+        let places = |block: &Self| {
+            let mut places = BTreeMap::<String, Vec<(u32, i32)>>::new();
+            for (line, text) in &block.assertions {
+                let at = block.numbers.binary_search(line).ok();
+                let depth = at.and_then(|at| block.depths.get(at)).copied().unwrap_or(0);
+                places.entry(text.clone()).or_default().push((*line, depth));
+            }
+            places
+        };
+        let (before, now) = (places(self), places(other));
+        let mut found = vec![];
+        let mut seen = BTreeMap::<&str, usize>::new();
+        for (_, text) in &self.assertions {
+            let nth = seen.entry(text).or_default();
+            let at =
+                |places: &BTreeMap<String, Vec<(u32, i32)>>| places.get(text)?.get(*nth).copied();
+            if let (Some((_, was)), Some((line, is))) = (at(&before), at(&now))
+                && is > was
+            {
+                found.push((line, text.as_str()));
+            }
+            *nth += 1;
+        }
+        found
+    }
+
+    /// Returns the first line that the other version lacks, unless a line there only adds entries to it. `name` is that of the
+    /// test: the line that defines it may change.
+    fn lost_line(&self, other: &Self, name: &str) -> Option<&str> {
+        let added: Vec<&String> =
+            self.new_lines(other).into_iter().filter_map(|at| other.lines.get(at)).collect();
+        let lost = other.new_lines(self).into_iter().filter_map(|at| self.lines.get(at));
+        let mut lost = lost.filter(|line| {
+            let defines = !name.is_empty() && line.contains(name);
+            !defines && !is_match(&MEANS_NOTHING, line)
+        });
+        lost.find(|line| !added.iter().any(|new| adds_entries(line, new))).map(String::as_str)
+    }
+
     /// Returns whether the other block is this one, nearly.
     fn is_like(&self, other: &Self) -> bool {
         let mut left = BTreeMap::<&str, usize>::new();
@@ -648,6 +857,157 @@ impl Block {
         200 * shared >= SIMILAR * (self.lines.len() + other.lines.len())
     }
 }
+
+/// Returns whether the second line is the first one with more entries of a list.
+fn adds_entries(old: &str, new: &str) -> bool {
+    fn parts(line: &str) -> impl Iterator<Item = &str> {
+        line.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_')
+            .flat_map(|part| match part.char_indices().next_back() {
+                Some((at, last)) if at > 0 && !last.is_alphanumeric() && last != '_' => {
+                    [&part[..at], &part[at..]]
+                }
+                _ => [part, ""],
+            })
+            .map(str::trim)
+            .filter(|part| !part.is_empty())
+    }
+    if new.len() > LONGEST_LINE {
+        return false;
+    }
+    let mut wanted = parts(old).peekable();
+    let mut more = vec![];
+    for part in parts(new) {
+        match wanted.next_if_eq(&part) {
+            Some(_) => {}
+            None => more.push(part),
+        }
+    }
+    // A slice, a call or an operator is no entry.
+    let is_entry = |part: &&str| {
+        !matches!(*part, ":" | "." | "&" | "|" | "=" | ">" | "<" | "!" | "?" | ";" | "as")
+    };
+    wanted.peek().is_none() && more.contains(&",") && more.iter().all(|part| is_entry(&part))
+}
+
+/// Bytes of a line that is compared word by word.
+const LONGEST_LINE: usize = 4_096;
+
+/// The names and numbers in a line, without the keywords of the languages.
+fn words(line: &str) -> impl Iterator<Item = &str> {
+    let line = &line[..line.floor_char_boundary(LONGEST_LINE)];
+    line.split(|c: char| !c.is_alphanumeric() && c != '_')
+        .filter(|word| !word.is_empty() && !KEYWORDS.contains(word))
+}
+
+const KEYWORDS: &[&str] = &[
+    "and", "as", "assert", "async", "await", "bool", "class", "const", "def", "else", "error",
+    "export", "fn", "for", "from", "func", "function", "if", "import", "in", "int", "is", "let",
+    "mut", "new", "nil", "not", "null", "or", "pub", "return", "self", "static", "string",
+    "struct", "switch", "this", "true", "type", "use", "var", "while", "with", "None",
+];
+
+/// The names that a line binds: by a definition, with its parameters, by an assignment, an import, a loop or `del`.
+fn bound_names(line: &str) -> BTreeSet<&str> {
+    let line = &line[..line.floor_char_boundary(LONGEST_LINE)];
+    let Some(binds) = BINDS.as_ref() else { return BTreeSet::new() };
+    let named = binds.captures_iter(line).flat_map(|found| {
+        let groups = found.iter().skip(1).flatten().map(|group| group.as_str());
+        groups.flat_map(words).collect::<Vec<_>>()
+    });
+    // The handle of a test in Go is the parameter of every function there.
+    let mut names: BTreeSet<&str> =
+        named.filter(|name| !["t", "b", "testing"].contains(name)).collect();
+    if let Some(target) = assigned(line) {
+        // What follows a colon is a type.
+        let target = target.split_once(": ").map_or(target, |(names, _)| names);
+        names.extend(words(target));
+    }
+    names
+}
+
+/// The left side of the assignment in a line, if it has one.
+fn assigned(line: &str) -> Option<&str> {
+    let bytes = line.as_bytes();
+    let (mut quote, mut open) = (None, 0);
+    for (at, c) in line.char_indices() {
+        match (quote, c) {
+            (Some(mark), _) if c == mark => quote = None,
+            (Some(_), _) => {}
+            (None, '"' | '\'' | '`') => quote = Some(c),
+            (None, '(' | '[') => open += 1,
+            (None, ')' | ']') => open -= 1,
+            (None, '=') if open == 0 => {
+                let next = bytes.get(at + 1).copied().unwrap_or(b' ');
+                let before =
+                    at.checked_sub(1).and_then(|at| bytes.get(at)).copied().unwrap_or(b' ');
+                // Not a comparison or an arrow; `+=` and its like change a value as well.
+                if matches!(next, b'=' | b'>') || matches!(before, b'=' | b'!' | b'<' | b'>') {
+                    return None;
+                }
+                return Some(line[..at].trim_end_matches(':'));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Returns whether a runner of the language finds tests in a file of this name, by the usual rules. Names of other languages
+/// always count.
+fn is_collected(path: &str) -> bool {
+    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let parts: Vec<&str> = directory.split('/').collect();
+    if parts.iter().any(|part| IGNORED.contains(part) || part.starts_with('.')) {
+        return false;
+    }
+    let stem = name.split('.').next().unwrap_or(name);
+    match source::extension(path) {
+        Some("py") => stem.starts_with("test_") || stem.ends_with("_test") || stem == "tests",
+        Some("js" | "jsx" | "ts" | "tsx" | "mjs" | "cjs" | "mts" | "cts") => {
+            name.contains(".test.") || name.contains(".spec.") || parts.contains(&"__tests__")
+        }
+        Some("go") => {
+            let before = name.strip_suffix("_test.go").unwrap_or_default();
+            let system = before.rsplit_once('_').map(|(_, system)| system);
+            !before.is_empty() && system.is_none_or(|system| !SYSTEMS.contains(&system))
+        }
+        // Cargo builds each file directly below `tests`, and the `main.rs` of a directory there.
+        Some("rs") => match parts.iter().rposition(|part| *part == "tests") {
+            Some(at) => at + 1 == parts.len() || (at + 2 == parts.len() && name == "main.rs"),
+            None => true,
+        },
+        _ => true,
+    }
+}
+
+/// Directories in which the usual runners look for no tests.
+const IGNORED: [&str; 7] =
+    ["build", "dist", "node_modules", "target", "testdata", "vendor", "venv"];
+/// Systems and processors for which alone Go builds a file with this end of its name.
+const SYSTEMS: [&str; 22] = [
+    "aix",
+    "amd64",
+    "android",
+    "arm",
+    "arm64",
+    "darwin",
+    "dragonfly",
+    "freebsd",
+    "illumos",
+    "ios",
+    "js",
+    "linux",
+    "mips",
+    "netbsd",
+    "openbsd",
+    "plan9",
+    "ppc64le",
+    "riscv64",
+    "s390x",
+    "solaris",
+    "wasm",
+    "windows",
+];
 
 /// Returns the number of lines of the statement that begins here: until its brackets are closed and no method call follows.
 fn statement(lines: &[(u32, &str)]) -> usize {
@@ -712,8 +1072,8 @@ static ASSERTION: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static EARLY_RETURN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
         r"(?x)
-        \breturn\b\s*(;|\}|$|Ok\(\(\)\)|None\b|nil\b|true\b|True\b|0\b|undefined\b|null\b|Promise\.resolve\(|done\(\)) |
-        \b(os\.Exit|sys\.exit|os\._exit|process\.exit|runtime\.Goexit)\( | ^(std::)?(process::)?exit\s*[(\d]
+        \breturn\b\s*(;|\}|$|Ok(::<[^>]*>+)?\(\(\)\)|None\b|nil\b|true\b|True\b|0\b|undefined\b|null\b|Promise\.resolve\(|done\(\)) |
+        \b(os\.Exit|sys\.exit|os\._exit|pytest\.exit|process\.exit|runtime\.Goexit)\( | ^(std::)?(process::)?exit\s*[(\d]
         ",
     )
 });
@@ -728,7 +1088,7 @@ static DISABLED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
         r"(?x)
         \b(if|while)\s*\(?\s*(!\s*true|not\s+True|false|False|0)\b | \b(false|False)\s*(&&|and)\b | &&\s*false\b | \band\s+False\b |
-        \|\|\s*true\b | \bor\s+True\b | ^\#!?\[cfg\((any\(\)|feature|not|all\() | ^\#!?\[cfg\(any\( | \bwhile\s+False\b
+        \|\|\s*true\b | \bor\s+True\b | \bcfg!\( | \bwhile\s+False\b
         ",
     )
 });
@@ -738,6 +1098,62 @@ static CAUGHT: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"^\s*except\b|\bcatch\s*[({]|\.catch\(|\bsuppress\(|\bcatch_unwind\b|\bshould_panic\b|\brecover\(\)",
     )
 });
+
+/// Calls that put something else in the place of a value, a function or a module.
+static SUBSTITUTE: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?x)
+        \bsetattr\b | \bdelattr\b | \bsetitem\b | \bpatch\w*\b | \bmock\w*\b | \bmocker\b | \bspy\w*\b | \bstub\w*\b | \bautouse\b |
+        \bsys\.modules\b | \b__(builtins|dict|eq|class)__\b | \bdefineProperty\b | \bexpect\.extend\b | \bproxyquire\b |
+        \brewire\b | \bsinon\b | \bglobalThis\b | \bglobals\(\) | \bmonkeypatch\b | \b(jest|vi)\.(mock|doMock|spyOn|setMock|stubGlobal)
+        ",
+    )
+});
+
+/// Attributes and decorators by which a test runs as before.
+static HARMLESS_MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?x)
+        ^\#\[(\w+::)*(test|rstest|case|values|allow|expect|doc|bench|traced_test)\b | ^@(\w+\.)*(parametrize|usefixtures|asyncio|anyio|fixture|
+        Test|ParameterizedTest|ValueSource|CsvSource|MethodSource|DisplayName|Override|given|settings|classmethod|staticmethod)\b
+        ",
+    )
+});
+
+/// Definitions with their parameters, imports, loops and deletions. The groups hold the names that they bind.
+static BINDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?x)
+        \b(?:def|fn|func|function|class|struct|enum|type|mod|trait|macro_rules!|static|const|let|var)\s+(?:mut\s+)?(?:\([^)]*\)\s*)?(\w+)\s*(\([^)]*\))? |
+        ^(?:pub\s+)?use\s+(?:[\w:]*::)?(.*)$ | ^import\s+(.*)$ | ^from\s+\S+\s+import\s+(.*)$ | \bas\s+(\w+) |
+        ^for\s+\(?(.*?)\s+(?:in|of)\b | ^del\s+(.*)$ | (\([^()]*\))\s*=>
+        ",
+    )
+});
+
+/// The beginning of a definition, an import or an extension of the assertions themselves.
+static DEFINES: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"^(pub |export |async )*(macro_rules|fn|def|func|function|class|struct|const|let|var|static|type|use|import|from|expect\.extend)\b",
+    )
+});
+
+/// The beginning of a function with a name.
+static FUNCTION: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^(pub |export |async )*(def|fn|func|function)\b"));
+
+/// Lines that may go without a test demanding less: imports, brackets, and calls that only say how a test runs.
+static MEANS_NOTHING: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"^(import|from|use|pub use|package|#include)\b|^(const|let|var)\b.*\brequire\(|^\W*$|\bt\.(Parallel|Helper|Log|Logf)\(|^(pass|print\(|println!\(|dbg!\(|console\.log\()|^else\b|^try\b",
+    )
+});
+
+/// Returns whether the line is a condition of the build other than that of every test.
+fn is_build_condition(text: &str) -> bool {
+    let condition = ["#[cfg(", "#![cfg(", "#[cfg_attr(", "#![cfg_attr("];
+    condition.iter().any(|begin| text.starts_with(begin)) && !text.starts_with("#[cfg(test)]")
+}
 
 static LITERAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
@@ -800,8 +1216,8 @@ fn is_script(path: &str, text: &str) -> bool {
     text.starts_with("#!") || source::extension(path).is_some_and(|end| ends.contains(&end))
 }
 
-/// The lines of a file without blanks around them; comments are empty lines.
-fn code_lines(path: &str, text: &str) -> Vec<String> {
+/// The lines of a file without blanks around them, and how deep each is inside of blocks; comments are empty lines.
+fn code_lines(path: &str, text: &str) -> (Vec<String>, Vec<i32>) {
     let hash = matches!(
         source::language(path),
         Some("Python" | "Ruby" | "Shell" | "Perl" | "Elixir") | None
@@ -838,17 +1254,63 @@ fn code_lines(path: &str, text: &str) -> Vec<String> {
         }
         lines.push(code.to_owned());
     }
-    lines
+    let depths = if python { by_indentation(text, &lines) } else { by_braces(&lines) };
+    (lines, depths)
+}
+
+/// How deep each line of Python is, whatever the width of an indentation.
+fn by_indentation(text: &str, lines: &[String]) -> Vec<i32> {
+    let mut around: Vec<usize> = vec![];
+    let depth = |(line, code): (&str, &String)| {
+        if !code.is_empty() {
+            let width = line.chars().take_while(|c| c.is_whitespace());
+            let width = width.map(|c| if c == '\t' { 8 } else { 1 }).sum();
+            while around.last().is_some_and(|outer| *outer >= width) {
+                around.pop();
+            }
+            around.push(width);
+        }
+        i32::try_from(around.len()).unwrap_or(i32::MAX)
+    };
+    text.lines().zip(lines).map(depth).collect()
+}
+
+/// How many braces are open before each line; those that it begins with and closes count as closed.
+fn by_braces(lines: &[String]) -> Vec<i32> {
+    let mut open = 0_i32;
+    let depth = |line: &String| {
+        let closed = line.chars().take_while(|c| matches!(c, '}' | ')' | ']' | ';' | ','));
+        let closed = closed.filter(|c| *c == '}').count();
+        let depth = open - i32::try_from(closed).unwrap_or(i32::MAX);
+        let (mut quote, mut escaped) = (None, false);
+        for c in line.chars() {
+            match quote {
+                Some(_) if escaped => escaped = false,
+                Some(_) if c == '\\' => escaped = true,
+                Some(mark) if c == mark => quote = None,
+                Some(_) => {}
+                None => match c {
+                    '"' | '`' => quote = Some(c),
+                    '{' => open += 1,
+                    '}' => open -= 1,
+                    _ => {}
+                },
+            }
+        }
+        depth
+    };
+    lines.iter().map(depth).collect()
 }
 
 /// Counts the marks that skip tests or narrow a run to some of them. The user only gets a hint, so a wrong mark does no harm.
 fn skips(text: &str) -> usize {
-    const MARKS: [&str; 44] = [
+    const MARKS: [&str; 40] = [
         "mark.skip",
         "mark.xfail",
         "pytest.skip(",
         "pytest.xfail(",
         "importorskip(",
+        "pytest.importorskip(",
         "unittest.skip",
         "@skip(",
         "@skipIf(",
@@ -857,15 +1319,6 @@ fn skips(text: &str) -> usize {
         "SkipTest",
         "expectedFailure",
         "collect_ignore",
-        "it.skip(",
-        "it.todo(",
-        "it.only(",
-        "test.skip(",
-        "test.todo(",
-        "test.only(",
-        "test.fixme(",
-        "describe.skip(",
-        "describe.only(",
         "this.skip()",
         "t.skip(",
         "skip: true",
@@ -888,6 +1341,10 @@ fn skips(text: &str) -> usize {
         "GTEST_SKIP",
         "DISABLED_",
         "only: true",
+        "__test__",
+        "def load_tests(",
+        "func TestMain(",
+        "jest.retryTimes(",
     ];
     // `exit(` contains `xit(`, and `model.fit(` contains `fit(`.
     let whole = |mark: &str, at: usize| {
@@ -899,8 +1356,16 @@ fn skips(text: &str) -> usize {
         !text[..at].ends_with(joins)
     };
     let count = |mark: &&str| text.match_indices(*mark).filter(|(at, _)| whole(mark, *at)).count();
-    MARKS.iter().map(count).sum()
+    let narrowed = NARROWED.as_ref().map_or(0, |narrowed| narrowed.find_iter(text).count());
+    MARKS.iter().map(count).sum::<usize>() + narrowed
 }
+
+/// Tests and suites of JavaScript that do not run, are expected to fail, or run alone: `it.skip`, `test.only.each`.
+static NARROWED: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"\b(?:it|test|describe|suite|context|specify|bench)(?:\.\w+)*?\.(?:skip|only|todo|fixme|failing|fails|fail|skipIf|runIf)\b",
+    )
+});
 
 #[cfg(test)]
 mod tests {
@@ -1266,6 +1731,490 @@ mod tests {
         one("tests/test_a.py", &gone, &new);
         // It takes seconds on a busy machine; a cost that grows with the square of the file takes hours.
         assert!(began.elapsed() < std::time::Duration::from_secs(300), "{:?}", began.elapsed());
+    }
+
+    /// An edit of a test, and the kind under which it is named.
+    type Attack = (&'static str, &'static str, &'static str, Why);
+
+    #[track_caller]
+    fn are_named(path: &str, text: &str, attacks: &[Attack]) {
+        let mut unseen = vec![];
+        for (name, old, new, why) in attacks {
+            assert!(text.contains(old), "{name}: {old}");
+            let now = text.replacen(old, new, 1);
+            let found = TestReader::default().weakened(&[change(path, Some(text), Some(&now))]);
+            if !found.iter().any(|one| one.why == *why) {
+                unseen.push(format!("{name} ({why:?}): {found:?}"));
+            }
+        }
+        assert!(unseen.is_empty(), "{}", unseen.join("\n"));
+    }
+
+    const SUITE: &str = "import pytest\nfrom shop import half\n\nCASES = [(4, 2)]\n\n\nclass TestShop:\n    def test_half(self):\n        \
+                         cart = make()\n        assert half(4) == 2\n        for a, b in CASES:\n            assert half(a) == b\n\n\n\
+                         @pytest.mark.parametrize('a', [0])\ndef test_zero(a):\n    assert half(a) == 0\n";
+
+    // VERIFIER-40
+    #[test]
+    fn attacks_on_tests_of_pytest_are_named() {
+        use Why::*;
+        are_named(
+            "tests/test_shop.py",
+            SUITE,
+            &[
+                (
+                    "importorskip",
+                    "CASES =",
+                    "nothing = pytest.importorskip('nothing')\nCASES =",
+                    TestSkipped,
+                ),
+                (
+                    "skipUnless",
+                    "class TestShop",
+                    "@unittest.skipUnless(X, 'x')\nclass TestShop",
+                    TestSkipped,
+                ),
+                (
+                    "patched",
+                    "        cart = make()",
+                    "        monkeypatch.setattr('shop.half', lambda n: n // 2)\n        cart = make()",
+                    SubjectReplaced,
+                ),
+                ("fixture", "test_half(self)", "test_half(self, half)", SubjectReplaced),
+                (
+                    "shadowed",
+                    "        assert half(4)",
+                    "        half = lambda n: 2\n        assert half(4)",
+                    SubjectReplaced,
+                ),
+                ("imported", "from shop import half", "from fakes import half", SubjectReplaced),
+                ("imported as", "CASES =", "import fakes as half\nCASES =", SubjectReplaced),
+                ("or True", "== 2\n", "== 2 or True\n", AssertionChanged),
+                (
+                    "passed over",
+                    "        assert half(4) == 2\n",
+                    "        try:\n            assert half(4) == 2\n        except Exception:\n            pass\n",
+                    FailureCaught,
+                ),
+                (
+                    "expected to fail",
+                    "        assert half(4) == 2\n",
+                    "        with pytest.raises(AssertionError):\n            assert half(4) == 2\n",
+                    AssertionNested,
+                ),
+                (
+                    "suppressed",
+                    "        assert half(4) == 2\n",
+                    "        with suppress(AssertionError):\n            assert half(4) == 2\n",
+                    FailureCaught,
+                ),
+                (
+                    "condition",
+                    "        assert half(4) == 2\n",
+                    "        if os.environ.get('FULL'):\n            assert half(4) == 2\n",
+                    AssertionChanged,
+                ),
+                (
+                    "empty loop",
+                    "        assert half(4) == 2\n",
+                    "        for _ in []:\n            assert half(4) == 2\n",
+                    AssertionNested,
+                ),
+                (
+                    "never called",
+                    "        assert half(4) == 2\n",
+                    "        def check():\n            assert half(4) == 2\n",
+                    AssertionNested,
+                ),
+                ("no cases", "in CASES:", "in CASES[:0]:", SubjectReplaced),
+                ("no parameters", "[0])", "[])", ExpectationChanged),
+                (
+                    "if False",
+                    "        assert half(4) == 2\n",
+                    "        if False:\n            assert half(4) == 2\n",
+                    Disabled,
+                ),
+                ("decorated", "    def test_half", "    @never\n    def test_half", Disabled),
+                ("flaky", "def test_zero", "@pytest.mark.flaky(reruns=5)\ndef test_zero", Disabled),
+                (
+                    "set to none",
+                    "@pytest.mark.parametrize",
+                    "TestShop.test_half = None\n\n\n@pytest.mark.parametrize",
+                    SubjectReplaced,
+                ),
+                (
+                    "deleted",
+                    "    assert half(a) == 0\n",
+                    "    assert half(a) == 0\n\n\ndel TestShop\n",
+                    SubjectReplaced,
+                ),
+                (
+                    "__test__",
+                    "    def test_half",
+                    "    __test__ = False\n\n    def test_half",
+                    TestSkipped,
+                ),
+                ("no suite", "class TestShop", "class ShopChecks", TestsRemoved),
+                (
+                    "defined twice",
+                    "    assert half(a) == 0\n",
+                    "    assert half(a) == 0\n\n\ndef test_zero():\n    pass\n",
+                    TestsRemoved,
+                ),
+                (
+                    "inner function",
+                    "@pytest.mark.parametrize('a', [0])\ndef test_zero(a):\n    assert half(a) == 0\n",
+                    "def later():\n    def test_zero(a):\n        assert half(a) == 0\n",
+                    TestsRemoved,
+                ),
+                ("set-up", "cart = make()", "cart = None", TestChanged),
+                (
+                    "exit",
+                    "        cart = make()\n",
+                    "        pytest.exit('enough', returncode=0)\n        cart = make()\n",
+                    EarlyReturn,
+                ),
+            ],
+        );
+    }
+
+    const SPEC: &str = "const { half } = require('./shop');\n\nit('halves', async () => {\n  const cart = make();\n  expect(half(4)).toBe(2);\n  \
+                        await expect(later(half)).resolves.toBe(2);\n});\n\nit.each([[0, 0]])('keeps %i', (a, b) => {\n  expect(half(a)).toBe(b);\n});\n";
+
+    // VERIFIER-40
+    #[test]
+    fn attacks_on_tests_of_jest_are_named() {
+        use Why::*;
+        are_named(
+            "src/shop.test.js",
+            SPEC,
+            &[
+                ("todo", "it('halves'", "it.todo('halves'", TestSkipped),
+                ("skip.each", "it.each", "it.skip.each", TestSkipped),
+                ("failing", "it('halves'", "test.failing('halves'", TestSkipped),
+                ("concurrent.skip", "it('halves'", "it.concurrent.skip('halves'", TestSkipped),
+                (
+                    "describe.skip",
+                    "it('halves'",
+                    "describe.skip('all', () => {});\nit('halves'",
+                    TestSkipped,
+                ),
+                ("anything", "toBe(2);", "toEqual(expect.anything());", AssertionChanged),
+                ("not awaited", "await expect", "expect", AssertionChanged),
+                ("caught", ".resolves.toBe(2)", ".resolves.toBe(2).catch(() => {})", FailureCaught),
+                (
+                    "mocked",
+                    "\nit('halves'",
+                    "jest.mock('./shop', () => ({ half: () => 2 }));\n\nit('halves'",
+                    SubjectReplaced,
+                ),
+                (
+                    "spied",
+                    "  const cart",
+                    "  jest.spyOn(shop, 'half').mockReturnValue(2);\n  const cart",
+                    SubjectReplaced,
+                ),
+                ("required", "require('./shop')", "require('./fake')", SubjectReplaced),
+                (
+                    "shadowed",
+                    "  expect(half(4))",
+                    "  const half = () => 2;\n  expect(half(4))",
+                    SubjectReplaced,
+                ),
+                (
+                    "own expect",
+                    "\nit('halves'",
+                    "const expect = () => ({ toBe() {} });\n\nit('halves'",
+                    SubjectReplaced,
+                ),
+                (
+                    "extended",
+                    "\nit('halves'",
+                    "expect.extend({ toBe: () => ({ pass: true }) });\n\nit('halves'",
+                    SubjectReplaced,
+                ),
+                (
+                    "later",
+                    "  expect(half(4)).toBe(2);",
+                    "  setTimeout(() => {\n    expect(half(4)).toBe(2);\n  });",
+                    AssertionNested,
+                ),
+                (
+                    "condition",
+                    "  expect(half(4)).toBe(2);",
+                    "  if (process.env.FULL) {\n    expect(half(4)).toBe(2);\n  }",
+                    AssertionChanged,
+                ),
+                ("no cases", "[[0, 0]]", "[]", SubjectReplaced),
+                ("again", "\nit('halves'", "jest.retryTimes(9);\n\nit('halves'", TestSkipped),
+                ("set-up", "cart = make()", "cart = {}", TestChanged),
+            ],
+        );
+    }
+
+    const CRATE: &str = "pub fn half(n: u32) -> u32 { n / 2 }\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n    #[test]\n    \
+                         fn halves() -> Result<(), String> {\n        let cart = make();\n        assert_eq!(half(4), 2);\n        \
+                         for (a, b) in cases() {\n            assert_eq!(half(a), b);\n        }\n        Ok(())\n    }\n}\n";
+
+    // VERIFIER-40
+    #[test]
+    fn attacks_on_tests_of_cargo_are_named() {
+        use Why::*;
+        are_named(
+            "src/lib.rs",
+            CRATE,
+            &[
+                ("cfg any", "    #[test]", "    #[cfg(any())]\n    #[test]", Disabled),
+                ("cfg of a system", "#[cfg(test)]", "#[cfg(all(test, windows))]", Disabled),
+                ("cfg windows", "    #[test]", "    #[cfg(windows)]\n    #[test]", Disabled),
+                (
+                    "cfg_attr",
+                    "    #[test]",
+                    "    #[cfg_attr(all(), ignore)]\n    #[test]",
+                    Disabled,
+                ),
+                (
+                    "cfg!",
+                    "        assert_eq!(half(4), 2);",
+                    "        if cfg!(windows) { return Ok(()) }\n        assert_eq!(half(4), 2);",
+                    Disabled,
+                ),
+                (
+                    "typed return",
+                    "        let cart",
+                    "        return Ok::<(), String>(());\n        let cart",
+                    EarlyReturn,
+                ),
+                (
+                    "exit",
+                    "        let cart",
+                    "        std::process::exit(0);\n        let cart",
+                    EarlyReturn,
+                ),
+                (
+                    "own macro",
+                    "    use super::*;",
+                    "    use super::*;\n    macro_rules! assert_eq { ($($t:tt)*) => {} }",
+                    SubjectReplaced,
+                ),
+                (
+                    "own function",
+                    "    use super::*;",
+                    "    use super::*;\n    fn half(_: u32) -> u32 { 2 }",
+                    SubjectReplaced,
+                ),
+                (
+                    "other use",
+                    "    use super::*;",
+                    "    use super::*;\n    use crate::fake::half;",
+                    SubjectReplaced,
+                ),
+                (
+                    "closure",
+                    "        assert_eq!(half(4), 2);",
+                    "        let _later = || {\n            assert_eq!(half(4), 2);\n        };",
+                    AssertionNested,
+                ),
+                (
+                    "condition",
+                    "        assert_eq!(half(4), 2);",
+                    "        if full() {\n            assert_eq!(half(4), 2);\n        }",
+                    AssertionChanged,
+                ),
+                (
+                    "unwound",
+                    "        assert_eq!(half(4), 2);",
+                    "        let _ = catch_unwind(|| {\n            assert_eq!(half(4), 2);\n        });",
+                    FailureCaught,
+                ),
+                ("no cases", "in cases()", "in cases().take(0)", SubjectReplaced),
+                ("bare test", "    #[test]\n", "    #[allow(dead_code)]\n", TestsRemoved),
+                ("set-up", "= make()", "= Cart::new()", TestChanged),
+            ],
+        );
+    }
+
+    const PACKAGE: &str = "package shop\n\nimport \"testing\"\n\nfunc TestHalf(t *testing.T) {\n\tt.Parallel()\n\tcart := make()\n\t\
+                           if Half(4) != 2 {\n\t\tt.Errorf(\"not two: %v\", cart)\n\t}\n\tfor _, c := range cases {\n\t\tcheck(t, Half(c.in), c.want)\n\t}\n}\n";
+
+    // VERIFIER-40
+    #[test]
+    fn attacks_on_tests_of_go_are_named() {
+        use Why::*;
+        are_named(
+            "shop_test.go",
+            PACKAGE,
+            &[
+                ("SkipNow", "\tt.Parallel()", "\tt.SkipNow()", TestSkipped),
+                (
+                    "short",
+                    "\tt.Parallel()",
+                    "\tif testing.Short() {\n\t\tt.Skip()\n\t}",
+                    TestSkipped,
+                ),
+                ("build tag", "package shop", "//go:build windows\n\npackage shop", TestSkipped),
+                (
+                    "main",
+                    "func TestHalf",
+                    "func TestMain(m *testing.M) {\n}\n\nfunc TestHalf",
+                    TestSkipped,
+                ),
+                (
+                    "init",
+                    "func TestHalf",
+                    "func init() {\n\tos.Exit(0)\n}\n\nfunc TestHalf",
+                    EarlyReturn,
+                ),
+                ("only logged", "t.Errorf", "t.Logf", AssertionRemoved),
+                (
+                    "own t",
+                    "\tcart := make()",
+                    "\tt = &testing.T{}\n\tcart := make()",
+                    SubjectReplaced,
+                ),
+                (
+                    "shadowed",
+                    "\tif Half(4)",
+                    "\tHalf := func(int) int { return 2 }\n\tif Half(4)",
+                    SubjectReplaced,
+                ),
+                (
+                    "recovered",
+                    "\tcart := make()",
+                    "\tdefer func() { recover() }()\n\tcart := make()",
+                    FailureCaught,
+                ),
+                ("goexit", "\tcart := make()", "\truntime.Goexit()\n\tcart := make()", EarlyReturn),
+                (
+                    "another goroutine",
+                    "\tif Half(4) != 2 {\n\t\tt.Errorf(\"not two: %v\", cart)\n\t}",
+                    "\tgo func() {\n\tif Half(4) != 2 {\n\t\tt.Errorf(\"not two: %v\", cart)\n\t}\n\t}()",
+                    AssertionNested,
+                ),
+                ("no cases", "range cases", "range cases[:0]", SubjectReplaced),
+                ("case", "TestHalf", "Testhalf", TestsRemoved),
+                ("helper", "\t\tcheck(t, Half(c.in), c.want)\n", "", TestChanged),
+            ],
+        );
+        assert_eq!(one("shop_test.go", PACKAGE, &PACKAGE.replace("\tt.Parallel()\n", "")), [""; 0]);
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn a_file_that_no_runner_collects_any_more_is_named() {
+        for (from, to, text, is_named) in [
+            ("tests/test_shop.py", "tests/shop_cases.py", SUITE, true),
+            ("tests/test_shop.py", "tests/.old/test_shop.py", SUITE, true),
+            ("tests/test_shop.py", "tests/unit/shop_test.py", SUITE, false),
+            ("src/shop.test.js", "tests/shop.js", SPEC, true),
+            ("src/shop.test.js", "src/shop.spec.js", SPEC, false),
+            ("shop_test.go", "shop_windows_test.go", PACKAGE, true),
+            ("shop_test.go", "testdata/shop_test.go", PACKAGE, true),
+            ("shop_test.go", "half_test.go", PACKAGE, false),
+            ("tests/shop.rs", "tests/old/shop.rs", CRATE, true),
+            ("tests/shop.rs", "tests/half.rs", CRATE, false),
+        ] {
+            let found = weakened(&[change(from, Some(text), None), change(to, None, Some(text))]);
+            assert_eq!(!found.is_empty(), is_named, "{to}: {found:?}");
+        }
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn configurations_that_change_what_a_run_means_are_named() {
+        for (path, before, now, expected) in [
+            (
+                "conftest.py",
+                "\n",
+                "def pytest_collection_modifyitems(items):\n    items.clear()\n",
+                "tests_excluded",
+            ),
+            (
+                "conftest.py",
+                "\n",
+                "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n",
+                "tests_excluded",
+            ),
+            (
+                "conftest.py",
+                "\n",
+                "@pytest.fixture(autouse=True)\ndef fake(monkeypatch):\n    monkeypatch.setattr('shop.half', f)\n",
+                "subject_replaced",
+            ),
+            (
+                "jest.config.js",
+                "x\n",
+                "x\nmoduleNameMapper: { './shop': './fake' },\n",
+                "tests_excluded",
+            ),
+            (
+                "package.json",
+                "{\n\"test\": \"jest\"\n}\n",
+                "{\n\"test\": \"jest || true\"\n}\n",
+                "tests_excluded",
+            ),
+            ("Makefile", "test:\n\tpytest\n", "test:\n\tpytest -k half\n", "tests_excluded"),
+            (
+                "Makefile",
+                "test:\n\tgo test ./...\n",
+                "test:\n\tgo test -run Half ./...\n",
+                "tests_excluded",
+            ),
+            (
+                "pytest.ini",
+                "[pytest]\n",
+                "[pytest]\npython_functions = check_*\n",
+                "tests_excluded",
+            ),
+        ] {
+            let found = one(path, before, now);
+            assert!(found.iter().any(|text| text.contains(expected)), "{now}: {found:?}");
+        }
+        // A new file of this kind is compared with nothing.
+        let new = "import shop\nshop.half = lambda n: 2\nsys.modules['shop'] = fake\n";
+        assert!(!weakened(&[change("tests/conftest.py", None, Some(new))]).is_empty());
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn honest_additions_to_old_tests_are_not_named() {
+        for (path, text, old, new) in [
+            (
+                "tests/test_shop.py",
+                SUITE,
+                "        assert half(4) == 2\n",
+                "        assert half(4) == 2\n        other = make()\n        assert half(6) == 3\n",
+            ),
+            (
+                "tests/test_shop.py",
+                SUITE,
+                "from shop import half",
+                "from shop import half, quarter",
+            ),
+            ("tests/test_shop.py", SUITE, "[0])", "[0, 2])"),
+            ("src/shop.test.js", SPEC, "[[0, 0]]", "[[0, 0], [2, 1]]"),
+            (
+                "src/shop.test.js",
+                SPEC,
+                "\nit.each",
+                "\nit('adds', () => {\n  const sum = add(1, 2);\n  expect(sum).toBe(3);\n});\n\nit.each",
+            ),
+            (
+                "src/lib.rs",
+                CRATE,
+                "        Ok(())",
+                "        let twice = 8;\n        assert_eq!(half(twice), 4);\n        Ok(())",
+            ),
+            (
+                "shop_test.go",
+                PACKAGE,
+                "\nfunc TestHalf",
+                "\nfunc TestQuarter(t *testing.T) {\n\tgot := Quarter(4)\n\tcheck(t, got, 1)\n}\n\nfunc TestHalf",
+            ),
+        ] {
+            assert!(text.contains(old), "{old}");
+            assert_eq!(one(path, text, &text.replacen(old, new, 1)), [""; 0], "{new}");
+        }
     }
 
     #[test]
