@@ -16,6 +16,10 @@ use act_workspace::digest;
 pub(super) const CHECKS: u32 = 20;
 /// Covered files that an answer names.
 const NAMED: usize = 5;
+/// Checks whose result a later conversation is told: the last ones, which are about the tree that it begins with.
+const REMEMBERED: usize = 5;
+/// Bytes of the end of an output there, some lines with the result.
+const REMEMBERED_OUTPUT: usize = 600;
 /// Bytes of a command in an event.
 const SHOWN_COMMAND: usize = 300;
 
@@ -56,6 +60,9 @@ impl Session<'_> {
             exit_code,
             duration_ms: u64::try_from(took.as_millis()).unwrap_or(u64::MAX),
         });
+        if let Ok(checked) = &checked {
+            self.remember_check(&script, checked);
+        }
         Ok(match checked {
             Ok(checked) => Answer::ok(answer(&checked)),
             Err(NotChecked::NoBase(why)) => {
@@ -70,6 +77,18 @@ impl Session<'_> {
                 &format!("the command did not run: {why}; call verify"),
             ),
         })
+    }
+
+    /// Keeps what a check showed for the first message of a later conversation, which would lose it otherwise.
+    fn remember_check(&mut self, command: &str, checked: &Checked) {
+        let attempts = match self.plans.attempts().last() {
+            None => "before the first attempt".to_owned(),
+            Some(run) => format!("after attempt {}", run.attempt),
+        };
+        if self.checked.len() == REMEMBERED {
+            self.checked.pop_front();
+        }
+        self.checked.push_back(remembered(command, &attempts, checked));
     }
 
     fn not_admitted(&self, why: &CheckRefused) -> Answer {
@@ -145,6 +164,29 @@ fn answer(checked: &Checked) -> String {
     text
 }
 
+/// Returns a check as a later conversation is told of it: its command, when it was, how it ended, and the end of its output.
+fn remembered(command: &str, when: &str, checked: &Checked) -> String {
+    let end = match checked.end {
+        CheckEnd::Exited(code) => format!("exit {code}"),
+        CheckEnd::TimedOut(limit) => format!("killed after {} s", limit.as_secs()),
+    };
+    let output = checked.output.trim_end();
+    let from = output.ceil_char_boundary(output.len().saturating_sub(REMEMBERED_OUTPUT));
+    // From the beginning of a line on, where there is one.
+    let from = match output[from..].find('\n') {
+        Some(end) if from > 0 => from + end + 1,
+        _ => from,
+    };
+    let mut text = format!("`{}` {when}: {end}", shown_command(command));
+    if from > 0 {
+        text.push_str(", the end of its output:");
+    }
+    for line in output[from..].lines() {
+        text.push_str(&format!("\n     | {line}"));
+    }
+    text
+}
+
 /// Returns a command on one line for people.
 fn shown_command(command: &str) -> String {
     let line = command.replace(['\n', '\r'], " ");
@@ -167,6 +209,15 @@ mod tests {
             covered: vec![],
             outdated: None,
         }
+    }
+
+    // EDITOR-26
+    #[test]
+    fn a_later_conversation_is_told_the_command_and_the_end_of_the_output() {
+        let text = remembered("pytest -q\n-x", "after attempt 2", &checked("one\n1 failed\n"));
+        assert_eq!(text, "`pytest -q -x` after attempt 2: exit 1\n     | one\n     | 1 failed");
+        let text = remembered("x", "before the first attempt", &checked(&"é\n".repeat(9_000)));
+        assert!(text.contains("exit 1, the end of its output:\n     | é") && text.len() < 2_500);
     }
 
     // EDITOR-86

@@ -32,7 +32,7 @@ mod tests;
 mod tools;
 mod verify;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::sync::Arc;
 
@@ -283,6 +283,8 @@ pub struct Session<'a> {
     questions: u32,
     /// Checks since the last verification.
     checks: u32,
+    /// The last checks with what they showed, for a conversation that begins anew.
+    checked: VecDeque<String>,
     /// The number of verifications when a conversation was last closed for its length.
     verifications_at_restart: Option<usize>,
 }
@@ -329,6 +331,7 @@ impl<'a> Session<'a> {
             answer_bytes: 0,
             questions: 0,
             checks: 0,
+            checked: VecDeque::new(),
             verifications_at_restart: None,
         }
     }

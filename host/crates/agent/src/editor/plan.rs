@@ -145,6 +145,7 @@ impl Session<'_> {
     /// Gives up the strategy in force and returns the first message of the next conversation.
     pub(super) fn start_replan(&mut self, number: u32, attempt: u32) -> String {
         self.milestone(Milestone::Replanning);
+        let unrelated = self.failures_of_no_change();
         self.plans.give_up();
         self.phase = Phase::Planning;
         self.replanning = Some((number, attempt));
@@ -160,9 +161,14 @@ impl Session<'_> {
             }
         };
         let fewer = earlier.filter(|(earlier, _)| failing > 0 && failing < *earlier);
-        self.refining = fewer.is_some();
+        self.refining = fewer.is_some() || unrelated.is_some();
         let fewer = fewer.map(|(earlier, when)| (failing, earlier, when));
-        let instruction = format!("{}{}", prompt::replanning(fewer), self.whom_to_ask());
+        let instruction = format!(
+            "{}{}{}",
+            prompt::replanning(fewer),
+            prompt::not_disproved(unrelated.as_deref()),
+            self.whom_to_ask()
+        );
         self.message_with_facts(self.plans.ended(), &instruction)
     }
 
@@ -178,6 +184,7 @@ impl Session<'_> {
             baseline: self.baseline.as_ref().map(Baseline::for_model),
             tried,
             changed: &self.whole_difference(),
+            checked: &self.checked.iter().cloned().collect::<Vec<_>>(),
             weakened: &listed(&self.weakened()),
             failure: &runs.last().map(last_failure).unwrap_or_default(),
         };

@@ -497,6 +497,8 @@ pub(super) struct ResumeContext<'a> {
     pub tried: &'a [TriedPlan],
     /// The difference so far.
     pub changed: &'a str,
+    /// The last checks, with what they showed.
+    pub checked: &'a [String],
     /// Places where existing tests demand less than at the start, as a list.
     pub weakened: &'a str,
     /// What the log of the last run shows, if that run failed.
@@ -550,6 +552,7 @@ pub(super) fn resuming(
         );
         text.push_str(facts.changed.trim_end());
     }
+    list(&mut text, "Last checks, which count nowhere", facts.checked);
     if !facts.weakened.is_empty() {
         text.push_str(
             "\n\nExisting tests that demand less than at the start, or something else:\n",
@@ -575,6 +578,16 @@ pub(super) fn replanning(fewer: Option<(usize, usize, &str)>) -> String {
         ));
     }
     text
+}
+
+/// Says that failures do not disprove the strategy, where the host knows that they do not come from the change. `why`: how it
+/// knows.
+pub(super) fn not_disproved(why: Option<&str>) -> String {
+    let Some(why) = why else { return String::new() };
+    format!(
+        " {why}. Such failures do not disprove a strategy: the last one may stay if `learned` names them and says what they \
+         depend on; `done` may name what is left of them."
+    )
 }
 
 /// The instruction after a conversation that became longer than the model accepts. The last strategy is in force.
@@ -754,6 +767,7 @@ mod tests {
             decisions: &[],
             tried: &tried,
             changed: "",
+            checked: &[],
             weakened: "",
             failure: "",
             asked_after: &BTreeMap::new(),
@@ -804,6 +818,7 @@ mod tests {
             changed: "",
             failure: "",
             asked_after: &BTreeMap::new(),
+            checked: &[],
             weakened: "",
             sent: &sent,
         };
@@ -901,6 +916,7 @@ mod tests {
             baseline: None,
             tried: &[],
             changed: "",
+            checked: &[],
             weakened: "",
             failure: "",
             asked_after: &BTreeMap::new(),

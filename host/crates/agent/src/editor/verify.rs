@@ -79,6 +79,35 @@ impl Session<'_> {
         Ok((0..self.results.len()).filter(|at| judges(&self.results[*at])).collect())
     }
 
+    /// Returns how the host knows that the failures of the ending strategy do not come from the change: all of them were there
+    /// before it, or one tree had two results.
+    pub(super) fn failures_of_no_change(&self) -> Option<String> {
+        let failed = |run: &&VerifiedRun| run.status == Status::Fail;
+        let mut last = self.plans.attempts().filter(failed).collect::<Vec<_>>();
+        last.drain(..last.len().saturating_sub(REPLAN_AFTER as usize));
+        let known = |run: &&VerifiedRun| self.baseline.as_ref().is_some_and(|it| it.knows(run));
+        if !last.is_empty() && last.iter().all(known) {
+            return Some(
+                "All failures of these attempts were there before your first edit".to_owned(),
+            );
+        }
+        let of_last = |one: &&JudgedTree| last.iter().any(|run| run.run_id == one.run.run_id);
+        let judged: Vec<_> = self.results.iter().filter(of_last).collect();
+        let pairs =
+            judged.iter().flat_map(|one| self.results.iter().map(move |other| (*one, other)));
+        let mut two_results = pairs.filter(|(one, other)| {
+            one.changes == other.changes
+                && one.verification.tree_digest().is_some()
+                && one.verification.tree_digest() == other.verification.tree_digest()
+                && other.run.status != Status::InfraError
+                && differ(&one.run, &other.run)
+        });
+        two_results.next().map(|(one, other)| {
+            let id = |run: &VerifiedRun| run.run_id.clone().unwrap_or_else(|| "a run".to_owned());
+            format!("One tree ended differently in {} and {}", id(&other.run), id(&one.run))
+        })
+    }
+
     /// Answers for a tree that runs of the task have judged, without another run: the same tree gives the same result, and an
     /// attempt is worth more than that. `None` where the tree may run once more ([`Again`]).
     fn judged_before(&mut self, runs: &[usize]) -> Option<Answer> {
@@ -906,7 +935,13 @@ fn listed(group: &Group, found: &Failures) -> String {
     let place = if places.is_empty() { "" } else { " · " };
     let place = format!("{place}{}{more}", places.join(", "));
     let message = if group.message.is_empty() { "no message" } else { &group.message };
-    let mut text = format!("{} × {message}{place}", group.failures.len());
+    let others = all().filter(|one| one.message != group.message).count();
+    let values = match others {
+        0 => String::new(),
+        1 => " (the first; 1 has other values)".to_owned(),
+        others => format!(" (the first; {others} have other values)"),
+    };
+    let mut text = format!("{} × {message}{values}{place}", group.failures.len());
     let names: Vec<_> =
         all().map(|one| one.name.as_str()).filter(|name| !name.is_empty()).collect();
     if !names.is_empty() {
