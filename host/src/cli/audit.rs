@@ -241,10 +241,14 @@ impl Audit {
                 return Ok(if doubtful { Exit::Refused } else { Exit::Ok });
             }
             AuditCommand::Export { run_id, in_toto: _, sign: None } => {
-                output.document(&task::audit_export(&repo, &run_id)?);
+                let (statement, logs_cut) = task::audit_export(&repo, &run_id)?;
+                output.document(&statement);
+                note_cut_logs(output, &logs_cut);
             }
             AuditCommand::Export { run_id, in_toto: _, sign: Some(key) } => {
-                output.document(&task::audit_export_signed(&repo, &run_id, &key)?);
+                let (envelope, logs_cut) = task::audit_export_signed(&repo, &run_id, &key)?;
+                output.document(&envelope);
+                note_cut_logs(output, &logs_cut);
             }
             AuditCommand::Anchor { send } => {
                 let anchored = task::audit_anchor(&repo, send)?;
@@ -487,6 +491,7 @@ fn manifests(found: &LogVerification) -> Vec<Line> {
         let by = run.accepted_seq.map(|by| format!("; accepted by record {by}"));
         lines.push(unknown(format!("{}: {why}{}", run.run_id, by.unwrap_or_default())));
     }
+    lines.extend(found.logs_cut.iter().map(|log| field("in part", log)));
     for run in &found.runs_without_head {
         let why = "its manifest cannot be read or names no record of the log";
         lines.push(unknown(format!("{run}: {why}; {}", cure(run))));
@@ -618,6 +623,7 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
     lines.extend(fields.iter().filter_map(|(name, value)| field_of(name, *value)));
     lines.extend(found.warnings.iter().flatten().map(|mark| field("warning", mark)));
     lines.extend(manifest(&found.run_id, &found.manifest));
+    lines.extend(found.logs_cut.iter().map(|log| field("compared", log)));
     let disputed = found.disputed.as_ref();
     lines.extend(disputed.map(|why| Line::of(Tone::Bad, format!("  disputed       {why}"))));
     if !found.container.is_empty() {
@@ -659,6 +665,13 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
         lines.push(Line::of(Tone::Caution, line));
     }
     lines
+}
+
+/// Says which logs an export could compare only in part.
+fn note_cut_logs(output: &Output, logs_cut: &[String]) {
+    for log in logs_cut {
+        output.notice(&format!("compared in part: {log}"));
+    }
 }
 
 fn manifest(run_id: &str, check: &ManifestCheck) -> Vec<Line> {

@@ -1,5 +1,7 @@
 //! `act cache`: lists and clears the download caches of the pipelines, and the warm bases.
 
+use std::collections::BTreeSet;
+
 use clap::Subcommand;
 use serde::Serialize;
 
@@ -62,11 +64,12 @@ impl Cache {
                     path: list.path.to_string_lossy().into_owned(),
                     bytes: total(&list.caches) + total_of(&list.bases),
                     caches: documents(&list.caches),
-                    bases: bases(&list.bases),
+                    bases: bases(&list.bases, &list.lost),
                     on_engine: volumes(&list.on_engine),
                 };
                 let last = format!("{} in {}", size(document.bytes), document.path);
-                let lines = || lines((&list.caches, &list.bases), &list.on_engine, &last);
+                let all = (&*list.caches, &*list.bases, &list.lost);
+                let lines = || lines(all, &list.on_engine, &last);
                 answer(output, &Document::Shown(document), lines);
             }
             Some(Action::Clear) => {
@@ -74,7 +77,7 @@ impl Cache {
                 warn(output, &list.on_engine);
                 let document = Cleared {
                     cleared: documents(&list.cleared),
-                    cleared_bases: bases(&list.bases),
+                    cleared_bases: bases(&list.bases, &BTreeSet::new()),
                     bytes: total(&list.cleared) + total_of(&list.bases),
                     cleared_on_engine: volumes(&list.on_engine),
                     in_use: list.in_use,
@@ -83,7 +86,9 @@ impl Cache {
                 if document.in_use > 0 {
                     last.push_str(&format!(", {} in use and left", document.in_use));
                 }
-                let lines = || lines((&list.cleared, &list.bases), &list.on_engine, &last);
+                let none = BTreeSet::new();
+                let all = (&*list.cleared, &*list.bases, &none);
+                let lines = || lines(all, &list.on_engine, &last);
                 answer(output, &Document::Cleared(document), lines);
             }
         }
@@ -142,6 +147,8 @@ struct Base {
     image: String,
     /// Bytes of its files and of its image.
     bytes: u64,
+    /// The engine has its image no more, so no run can use it. The next task removes it.
+    image_lost: bool,
 }
 
 /// A cache whose size only the engine's machine knows.
@@ -157,12 +164,13 @@ fn total_of(bases: &[BaseSize]) -> u64 {
     bases.iter().map(|base| base.bytes).sum()
 }
 
-fn bases(bases: &[BaseSize]) -> Vec<Base> {
+fn bases(bases: &[BaseSize], lost: &BTreeSet<String>) -> Vec<Base> {
     let document = |base: &BaseSize| Base {
         key: base.key.clone(),
         repo: base.repo.clone(),
         image: base.image.clone(),
         bytes: base.bytes,
+        image_lost: lost.contains(&base.key),
     };
     bases.iter().map(document).collect()
 }
@@ -194,7 +202,7 @@ fn warn(output: &Output, found: &OnEngine) {
 
 /// Returns a line for each cache and `last`. Only the engine's machine knows the size of a volume.
 fn lines(
-    (caches, bases): (&[CacheSize], &[BaseSize]),
+    (caches, bases, lost): (&[CacheSize], &[BaseSize], &BTreeSet<String>),
     on_engine: &OnEngine,
     last: &str,
 ) -> Vec<Line> {
@@ -204,8 +212,13 @@ fn lines(
     };
     let on_disk = caches.iter().map(|it| line(&size(it.bytes), &it.image, &it.repo));
     let volumes = on_engine.iter().flatten().map(|it| line("on engine", &it.image, &it.repo));
-    let bases =
-        bases.iter().map(|it| line(&size(it.bytes), &it.key, &format!("warm base of {}", it.repo)));
+    let bases = bases.iter().map(|it| {
+        let gone = match lost.contains(&it.key) {
+            true => ", whose image is gone; the next task removes it",
+            false => "",
+        };
+        line(&size(it.bytes), &it.key, &format!("warm base of {}{gone}", it.repo))
+    });
     on_disk.chain(bases).chain(volumes).chain([Line::plain(last)]).collect()
 }
 
@@ -254,7 +267,7 @@ mod tests {
         };
         let text = |on_engine: &OnEngine| {
             let (caches, bases) = (std::slice::from_ref(&cache), std::slice::from_ref(&base));
-            let lines = lines((caches, bases), on_engine, "last");
+            let lines = lines((caches, bases, &BTreeSet::new()), on_engine, "last");
             lines.iter().map(|line| line.render(false)).collect::<String>()
         };
         assert_eq!(
@@ -262,6 +275,11 @@ mod tests {
             "   5.0 MiB  0123456789ab  app-1f2e3d4c5b6a\n   3.0 GiB  fedcba987654  warm base of /x/app\n on \
              engine  0123456789ab  app-1\nlast\n"
         );
+        let lost = BTreeSet::from([base.key.clone()]);
+        let all = (&[][..], std::slice::from_ref(&base), &lost);
+        let shown = lines(all, &Err("no".into()), "last")[0].render(false);
+        assert!(shown.ends_with("of /x/app, whose image is gone; the next task removes it\n"));
+        assert!(super::bases(std::slice::from_ref(&base), &lost)[0].image_lost);
         assert!(text(&Err("no".into())).ends_with("  warm base of /x/app\nlast\n"));
         assert_eq!(volumes(&on_engine).map(|volumes| volumes.len()), Some(1));
         assert!(volumes(&Err("no".into())).is_none());

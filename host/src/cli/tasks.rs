@@ -204,9 +204,12 @@ fn history_lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
         lines.push(detail(&format!("in {}", task.repo)));
     }
     let runs = task.run_ids.len();
-    lines.extend(task.run_ids.last().map(|last| match runs {
-        1 => detail(last),
-        _ => detail(&format!("{last}, the last of {runs}")),
+    lines.extend(task.run_ids.last().map(|last| {
+        let warm = if task.warm_run_ids.contains(last) { " (warm)" } else { "" };
+        match runs {
+            1 => detail(&format!("{last}{warm}")),
+            _ => detail(&format!("{last}{warm}, the last of {runs}")),
+        }
     }));
     lines.extend(task.evidence.as_ref().map(|words| detail(&format!("tests: {words}"))));
     lines
@@ -228,6 +231,7 @@ mod tests {
             max_attempts: 12,
             replans: 0,
             run_ids: vec![],
+            warm_run_ids: vec![],
             evidence: None,
             submitted_at: "2026-11-21T10:00:00.000Z".into(),
             started_at: None,

@@ -110,15 +110,19 @@ fn lines(
     let tone = if good { Tone::Good } else { Tone::Bad };
     // `cancelled` as a reason repeats the state.
     let reason = reason.as_ref().filter(|reason| !reason.eq_ignore_ascii_case(state.as_str()));
+    let last = |run_id: &String| match warm == Some(run_id) {
+        true => format!("last run {run_id} (warm)"),
+        false => format!("last run {run_id}"),
+    };
     let why = match (reason, run_id) {
         (_, Some(run_id)) if good && warm == Some(run_id) => {
             format!(": verified by the warm run {run_id}")
         }
         (_, Some(run_id)) if good => format!(": verified by {run_id}"),
         (_, None) if good => ": nothing was verified".to_owned(),
-        (Some(reason), Some(run_id)) => format!(": {reason}, last run {run_id}"),
+        (Some(reason), Some(run_id)) => format!(": {reason}, {}", last(run_id)),
         (Some(reason), None) => format!(": {reason}"),
-        (None, Some(run_id)) => format!(": last run {run_id}"),
+        (None, Some(run_id)) => format!(": {}", last(run_id)),
         (None, None) => String::new(),
     };
     lines.push(Line::of(tone, state.as_str()).and(Tone::Plain, why));

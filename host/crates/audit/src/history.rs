@@ -148,6 +148,7 @@ fn verify_archived(
             }
             (log.records, log.head) = (result.records, result.head);
             found.runs_compared += result.runs_compared;
+            found.logs_cut.extend(result.logs_cut);
             found.asked_seq = found.asked_seq.or(result.asked_seq);
         }
     }

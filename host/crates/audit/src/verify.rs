@@ -46,6 +46,8 @@ pub struct LogVerification {
     pub runs_unknown: Vec<UnknownRun>,
     /// Runs with a verdict that no record mentions and whose manifest names no head or cannot be read.
     pub runs_without_head: Vec<String>,
+    /// Logs of which only the end could be compared, because the rest was removed with the run, with how many bytes of how many.
+    pub logs_cut: Vec<String>,
     /// Number of the record with the hash that the user gave; null when there is none, or when no hash was given.
     pub asked_seq: Option<u64>,
 }
@@ -149,7 +151,7 @@ pub struct UnknownRun {
 }
 
 /// The facts in the manifest of a run.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ManifestFacts {
     /// The hash of the audit record of the run's end; `None` when the manifest names none or cannot be read.
     pub head: Option<String>,
@@ -159,6 +161,10 @@ pub struct ManifestFacts {
     pub stored: Option<String>,
     /// The logs that are missing, or that differ from the digests in the manifest.
     pub logs_changed: Vec<String>,
+    /// The logs of which only the end exists, with how many bytes of how many. Their end is compared, and the rest is gone.
+    pub logs_cut: Vec<String>,
+    /// SHA-256 of the JSON of `evidence`, which is added to the manifest after the end of the run; `None` without it.
+    pub evidence: Option<String>,
 }
 
 /// The facts about the archived log before this one, from the first record of this one.
@@ -228,6 +234,10 @@ pub struct LogVerifier {
     /// The manifests that were not compared yet, by run.
     runs: BTreeMap<String, ManifestFacts>,
     compared: u64,
+    /// Digests of the evidence in manifests whose run has ended and whose comparison of tests was not read yet, with the number
+    /// of the record of that end, by run.
+    evidence: BTreeMap<String, (u64, String)>,
+    logs_cut: Vec<String>,
     asked: Option<String>,
     asked_seq: Option<u64>,
     head: Option<Head>,
@@ -256,6 +266,8 @@ impl LogVerifier {
             store,
             runs,
             compared: 0,
+            evidence: BTreeMap::new(),
+            logs_cut: vec![],
             asked,
             asked_seq: None,
             head: None,
@@ -274,6 +286,7 @@ impl LogVerifier {
     }
 
     pub(super) fn disputes(&mut self) -> Vec<Bad> {
+        self.end_evidence();
         self.disputes.take().unwrap_or_default()
     }
 
@@ -350,6 +363,37 @@ impl LogVerifier {
         {
             self.compare_end(record, run_id, line);
         }
+        if record.event == Event::TestsCompared.as_str()
+            && let Some(run_id) = &record.object
+            && let Some((_, evidence)) = self.evidence.remove(run_id)
+            && record.digests.get("evidence").is_none_or(|recorded| *recorded != evidence)
+        {
+            let what = format!("the evidence in the manifest of {run_id} was changed");
+            self.dispute(record.seq, Some(line), &what, run_id);
+        }
+    }
+
+    /// Reports a manifest that disagrees with a record. An archived log is not at fault then.
+    fn dispute(&mut self, seq: u64, line: Option<u64>, what: &str, run_id: &str) {
+        let why = format!("{what}; {}", cure(run_id));
+        match &mut self.disputes {
+            Some(disputes) => disputes.push(Bad { seq, line: None, why }),
+            None => {
+                self.bad.get_or_insert(Bad { seq, line, why });
+            }
+        }
+    }
+
+    /// Reports evidence in manifests that no record has.
+    fn end_evidence(&mut self) {
+        if self.bad.is_some() {
+            // The record may come after the bad one.
+            return;
+        }
+        for (run_id, (seq, _)) in std::mem::take(&mut self.evidence) {
+            let what = format!("no record has the evidence in the manifest of {run_id}");
+            self.dispute(seq, None, &what, &run_id);
+        }
     }
 
     /// Compares the record of the end of a run with the store and the run's manifest.
@@ -374,12 +418,16 @@ impl LogVerifier {
                 Some(format!("{} of {run_id} was changed or is missing", logs.join(", ")))
             }
         };
-        self.runs.remove(run_id);
-        let Some(what) = what else { return };
-        let why = format!("{what}; {}", cure(run_id));
-        match &mut self.disputes {
-            Some(disputes) => disputes.push(Bad { seq: record.seq, line: None, why }),
-            None => self.fail(line, &why),
+        let found = self.runs.remove(run_id);
+        match (what, found) {
+            (Some(what), _) => self.dispute(record.seq, Some(line), &what, run_id),
+            (None, Some(found)) => {
+                let cut = found.logs_cut.into_iter().map(|log| format!("{run_id}: {log}"));
+                self.logs_cut.extend(cut);
+                let evidence = found.evidence.map(|evidence| (record.seq, evidence));
+                self.evidence.extend(evidence.map(|evidence| (run_id.to_owned(), evidence)));
+            }
+            (None, None) => {}
         }
     }
 
@@ -419,6 +467,7 @@ impl LogVerifier {
             }
             None => 0,
         };
+        self.end_evidence();
         if self.bad.is_none() {
             self.bad = self.gone();
         }
@@ -441,6 +490,7 @@ impl LogVerifier {
             runs_compared: self.compared,
             runs_unknown: vec![],
             runs_without_head: headless,
+            logs_cut: self.logs_cut,
             asked_seq: self.asked_seq,
         };
         verification.conclude(found)

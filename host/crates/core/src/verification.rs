@@ -365,6 +365,9 @@ pub struct CommandExecuted {
     /// Size of the log of the step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log_bytes: Option<u64>,
+    /// SHA-256 of the last 1 MiB of a log that is longer, because a proof that outlives the run holds no more of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub log_end_sha256: Option<String>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

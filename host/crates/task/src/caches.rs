@@ -1,5 +1,6 @@
 //! The download caches of all repositories, on this machine and on the engine: `act cache` lists and clears them.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use act_core::Failure;
@@ -13,6 +14,8 @@ pub struct CacheList {
     pub caches: Vec<CacheSize>,
     /// What `prepare` left of commits, for attempts of tasks.
     pub bases: Vec<BaseSize>,
+    /// Keys of the bases that no run can use, because the engine has their images no more. The next task removes them.
+    pub lost: BTreeSet<String>,
     pub on_engine: OnEngine,
 }
 
@@ -27,6 +30,7 @@ pub struct Cleared {
 
 /// The caches in volumes of an engine that does not share our file system, or why they cannot be listed.
 pub type OnEngine = Result<Vec<CacheVolume>, String>;
+
 /// Lists the download caches of all repositories, on this machine and on the engine.
 ///
 /// # Errors
@@ -36,11 +40,16 @@ pub async fn list_caches() -> Result<CacheList, Failure> {
     let artifacts = open()?;
     let caches = artifacts.cache_sizes().map_err(unreadable)?;
     let bases = artifacts.bases().map_err(unreadable)?;
+    let mut lost = BTreeSet::new();
     let on_engine = match Engine::connect().await {
-        Ok(engine) => engine.cache_volumes().await.map_err(|error: InfraError| error.to_string()),
+        Ok(engine) => {
+            // Without an answer it is not known which images are gone.
+            lost = engine.bases_without_image(&bases).await.unwrap_or_default();
+            engine.cache_volumes().await.map_err(|error: InfraError| error.to_string())
+        }
         Err(absent) => Err(absent.to_string()),
     };
-    Ok(CacheList { path: artifacts.path().join("cache"), caches, bases, on_engine })
+    Ok(CacheList { path: artifacts.path().join("cache"), caches, bases, lost, on_engine })
 }
 
 /// Removes the download caches and the warm bases of all repositories, except those that a run uses.

@@ -43,8 +43,9 @@ impl Sink for RunSink {
     fn event(&mut self, event: &Event) {
         let TaskContext { store, repo, this, .. } = &self.context;
         let (stored, place) = match &event.kind {
-            EventKind::VerifyStarted { run_id, .. } => {
-                (store.run_started(run_id, self.task_id.as_deref(), repo, this), "verify_started")
+            EventKind::VerifyStarted { run_id, warm, .. } => {
+                let task_id = self.task_id.as_deref();
+                (store.run_started(run_id, task_id, repo, *warm, this), "verify_started")
             }
             EventKind::VerifyFinished { run_id, status, audit_head, .. } => {
                 let store_end =

@@ -261,6 +261,10 @@ impl Claim {
                     .to_owned();
             notes.push(Note::new("warnings_unknown", why));
         }
+        if evidence.run.base.is_some() {
+            let why = "the run of the claim is warm: it began with a base; this one is cold";
+            notes.push(Note::new("run_warm", why.to_owned()));
+        }
         Self { evidence, notes }
     }
 

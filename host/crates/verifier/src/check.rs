@@ -9,6 +9,7 @@ use crate::container::Container;
 use crate::docker_verifier::{DockerVerifier, blocking, container_name, unrecorded};
 use crate::passwd::PASSWD;
 use crate::pipeline::{VerificationConfig, run_steps};
+use crate::remote_engine::prepare_check;
 use crate::steps::{ContainerSteps, RunLog};
 use crate::workspace::{
     CacheLayer, CheckTree, MAX_COPIED_BYTES, MAX_COPIED_FILES, Workspace, relative_to_repo, sources,
@@ -153,11 +154,10 @@ impl Check<'_> {
     async fn execute(&mut self) -> Result<Option<Checked>, InfraError> {
         self.record_start().await?;
         let DockerVerifier { engine, image, config, .. } = self.verifier.clone();
-        if !engine.shares_files(&self.dir, &image).await? {
-            let why = "the engine does not mount directories of this machine";
-            return Err(InfraError::new(ErrorType::ContainerCreation, why));
-        }
-        let Some((mut workspace, container, gone)) = self.start().await? else { return Ok(None) };
+        let remote = !engine.shares_files(&self.dir, &image).await?;
+        let Some((mut workspace, container, gone)) = self.start(remote).await? else {
+            return Ok(None);
+        };
         let mut log = RunLog::create(&self.dir)
             .map_err(|error| InfraError::from_io("create the log of the check", &error))?;
         let removed = remove_files(&self.verifier, &container, &gone);
@@ -187,6 +187,9 @@ impl Check<'_> {
             self.container_left = true;
             return Err(error.into());
         }
+        if let Some(volumes) = workspace.volumes.take() {
+            volumes.remove().await?;
+        }
         let Some(verdict) = verdict else { return Ok(None) };
         let exit_code = commands.first().and_then(|command| command.exit_code);
         let end = match (verdict, exit_code) {
@@ -204,7 +207,11 @@ impl Check<'_> {
 
     /// Prepares the view and starts the container over it. Returns `None` when cancelled, else also the files of the base
     /// that the tree does not have.
-    async fn start(&mut self) -> Result<Option<(Workspace, Container, Vec<String>)>, InfraError> {
+    /// `remote`: the engine shares no files with this machine.
+    async fn start(
+        &mut self,
+        mut remote: bool,
+    ) -> Result<Option<(Workspace, Container, Vec<String>)>, InfraError> {
         let DockerVerifier { engine, image, audit, config, .. } = &self.verifier.clone();
         let passwd = self.verifier.passwd(&self.dir).await?;
         let mut with_cache = engine.may_mount_overlays();
@@ -212,15 +219,23 @@ impl Check<'_> {
             let (tree, gone) = self.tree().await?;
             let (verifier, dir) = (self.verifier.clone(), Arc::clone(&self.dir));
             let (seen, cancel) = (self.checker.view.clone(), self.cancel.clone());
-            let work = blocking(move || {
-                Ok(Workspace::of_check(&verifier, &dir, &seen, tree, with_cache, &cancel))
-            });
-            let prepared = work.await;
-            if self.cancel.is_cancelled() {
-                return Ok(None);
-            }
-            let (mut workspace, covered) =
-                prepared.map_err(|error| InfraError::from_io("prepare the check", &error))??;
+            let (mut workspace, covered) = match tree {
+                CheckTree::Copied(set) if remote => {
+                    let sent = prepare_check(&verifier, &dir, seen, *set, &cancel).await?;
+                    let Some(sent) = sent else { return Ok(None) };
+                    sent
+                }
+                tree => {
+                    let work = blocking(move || {
+                        Ok(Workspace::of_check(&verifier, &dir, &seen, tree, with_cache, &cancel))
+                    });
+                    let prepared = work.await;
+                    if self.cancel.is_cancelled() {
+                        return Ok(None);
+                    }
+                    prepared.map_err(|error| InfraError::from_io("prepare the check", &error))??
+                }
+            };
             self.covered = covered;
             self.cache = workspace.cache.take();
             if let Some(passwd) = passwd.clone() {
@@ -239,7 +254,21 @@ impl Check<'_> {
                     }
                     return Ok(Some((workspace, container, gone)));
                 }
-                Ok(None) => return Ok(None),
+                Ok(None) => {
+                    if let Some(volumes) = workspace.volumes.take() {
+                        volumes.remove().await?;
+                    }
+                    return Ok(None);
+                }
+                Err(error)
+                    if error.error_type == ErrorType::ContainerCreation
+                        && !remote
+                        && self.base.is_none()
+                        && engine.turned_out_remote(&self.dir, image).await? =>
+                {
+                    remote = true;
+                    self.begin_again().await?;
+                }
                 Err(error)
                     if error.error_type == ErrorType::ContainerCreation
                         && layered
@@ -249,15 +278,19 @@ impl Check<'_> {
                     // The engine mounts no layer above the downloads, so the command gets none.
                     engine.mounted_overlays(false);
                     with_cache = false;
-                    self.cache = None;
-                    let dir = Arc::clone(&self.dir);
-                    blocking(move || dir.remove_scratch())
-                        .await
-                        .map_err(|error| InfraError::from_io("begin again", &error))?;
+                    self.begin_again().await?;
                 }
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Removes what was prepared for a container that the engine could not start.
+    async fn begin_again(&mut self) -> Result<(), InfraError> {
+        self.cache = None;
+        let dir = Arc::clone(&self.dir);
+        let removed = blocking(move || dir.remove_scratch()).await;
+        removed.map_err(|error| InfraError::from_io("begin again", &error))
     }
 
     /// Returns the tree of the container, and the files of the base that the working tree does not have.

@@ -13,7 +13,7 @@ use bollard::query_parameters::{
 };
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -252,14 +252,29 @@ impl Engine {
                 self.remove_base_image(image).await;
             }
         }
+        for key in self.bases_without_image(&bases).await? {
+            artifacts.remove_base(&key).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the keys of the bases that this engine made and whose images it has no more.
+    ///
+    /// # Errors
+    /// An image cannot be inspected.
+    pub async fn bases_without_image(
+        &self,
+        bases: &[BaseSize],
+    ) -> Result<BTreeSet<String>, InfraError> {
+        let mut lost = BTreeSet::new();
         for base in bases.iter().filter(|base| base.engine == self.host()) {
             if let Some(image) = &base.container_image
                 && self.inspect_image(image).await?.is_none()
             {
-                artifacts.remove_base(&base.key).map_err(failed)?;
+                lost.insert(base.key.clone());
             }
         }
-        Ok(())
+        Ok(lost)
     }
 
     async fn remove_base_image(&self, image: &str) {
@@ -369,7 +384,11 @@ impl Engine {
     }
 
     async fn inspect_image(&self, image: &str) -> Result<Option<ImageInspect>, InfraError> {
-        match self.call(Phase::Pull, QUICK, self.docker.inspect_image(image)).await {
+        // Podman reports the id of a new image without its algorithm. For such an id that it does not have it answers with an
+        // error of its own, 500, because no name may look like one.
+        let is_bare = image.len() == 64 && image.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let image = if is_bare { format!("sha256:{image}") } else { image.to_owned() };
+        match self.call(Phase::Pull, QUICK, self.docker.inspect_image(&image)).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.status() == Some(404) => Ok(None),
             Err(error) => Err(error.into()),

@@ -164,6 +164,7 @@ mod tests {
                     source_writes: self.writes.clone(),
                     log_sha256: None,
                     log_bytes: None,
+                    log_end_sha256: None,
                 };
                 let verdict = verdict_of_step(&self.pipeline, &command, None, &mut self.warnings);
                 Some((command, verdict))

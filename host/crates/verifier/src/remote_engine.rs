@@ -17,7 +17,9 @@ use crate::workspace::{
 use act_core::process::{self, Process};
 use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::{RunDir, STEP_PARTS, cache_names, tidying_script};
-use act_workspace::{GitPlace, PathGlobs, digest, git_place, is_stored_as_is};
+use act_workspace::{
+    CopyEntry, CopySet, GitPlace, PathGlobs, RepoView, digest, git_place, is_stored_as_is,
+};
 use bollard::models::{ContainerCreateBody, Mount};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
@@ -228,6 +230,59 @@ pub(crate) async fn prepare(
         workspace.add_file(run, CA_BUNDLE, certificates.into_bytes())?;
     }
     Ok(Some(workspace))
+}
+
+/// Sends the tree for a check to the engine, with an empty file in place of each one that the Editor does not see, and without
+/// a git directory. Returns the view and those files, or `None` when cancelled; the volumes are removed then.
+///
+/// # Errors
+/// Trouble with the files or the engine.
+pub(crate) async fn prepare_check(
+    verifier: &DockerVerifier,
+    run: &Arc<RunDir>,
+    seen: RepoView,
+    mut set: CopySet,
+    cancel: &CancellationToken,
+) -> Result<Option<(Workspace, Vec<String>)>, InfraError> {
+    let ids = verifier.user().ids();
+    // The downloads of this engine are in a volume without a layer above it, and nothing of a check may stay there.
+    let volumes = VolumeStore::create(verifier, run, ids).await?;
+    let is_hidden = move |one: &CopyEntry| {
+        one.path.to_str().is_none_or(|path| seen.rule(path, one.kind).is_some())
+    };
+    let sent = cancel.run_until_cancelled(async {
+        let (package, stop) = (verifier.config.package.clone(), cancel.clone());
+        volumes
+            .send(TREE, ids, move |packer| {
+                packer.top()?;
+                let hidden = set.entries.extract_if(.., |one| is_hidden(one));
+                let covered: Vec<PathBuf> = hidden.map(|one| one.path).collect();
+                copy::copy(&set, packer, &stop)?;
+                covered.iter().try_for_each(|path| packer.text(path, b""))?;
+                package.iter().try_for_each(|package| packer.directory(package.as_ref()))?;
+                Ok(covered.iter().map(|path| path.display().to_string()).collect())
+            })
+            .await
+    });
+    let Some(covered) = sent.await else {
+        volumes.remove().await?;
+        return Ok(None);
+    };
+    let covered = covered?;
+    let workspace = Workspace {
+        view: View::Copy,
+        digest: String::new(),
+        diff: None,
+        mounts: volumes.mounts(View::Copy, &[]),
+        overlays: vec![],
+        files: vec![],
+        cache: None,
+        volumes: Some(volumes),
+        committed: None,
+        git_tree: None,
+        warnings: vec![],
+    };
+    Ok(Some((workspace, covered)))
 }
 
 /// Returns the git directory that the steps need, or `None` for a tree without one.

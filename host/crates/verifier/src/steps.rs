@@ -16,7 +16,7 @@ use act_core::verification::{
     CommandExecuted, ErrorType, InfraError, Verdict, Warning, WarningCode,
 };
 use act_fs::hex;
-use act_records::artifacts::{RunDir, log_name};
+use act_records::artifacts::{COMBINED, MAX_PROOF_LOG, RunDir, log_name};
 use bollard::container::LogOutput;
 use bollard::exec::StartExecResults;
 use bollard::models::ExecConfig;
@@ -102,7 +102,7 @@ impl ContainerSteps<'_> {
         if let Err(error) = &logged {
             ended = Err(log_failed(error));
         }
-        let (log_sha256, log_bytes) = logged.ok().flatten().unzip();
+        let Logged { sha256, bytes, end_sha256 } = logged.ok().flatten().unwrap_or_default();
         let (mut ended, oom) = self.explain(step, ended, kills).await;
         let mut writes = Writes::default();
         if ended.is_ok() {
@@ -129,8 +129,9 @@ impl ContainerSteps<'_> {
             oom,
             network: if step.network { "on" } else { "off" }.to_owned(),
             source_writes: writes.listed,
-            log_sha256,
-            log_bytes,
+            log_sha256: sha256,
+            log_bytes: bytes,
+            log_end_sha256: end_sha256,
         };
         let pipeline = &self.verifier.config.pipeline;
         let verdict = verdict_of_step(pipeline, &command, ended.err(), self.warnings);
@@ -491,6 +492,8 @@ struct StepLog {
     hash: Sha256,
     size: u64,
     written: u64,
+    /// The end of what was written to the file.
+    last: LastBytes,
     /// The end of an output that is longer than [`MAX_LOG_START`].
     end: LastBytes,
     searched: LastBytes,
@@ -500,8 +503,18 @@ impl StepLog {
     fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.hash.update(bytes);
         self.size += bytes.len() as u64;
+        self.last.push(bytes);
         self.file.write_all(bytes)
     }
+}
+
+/// The digest and the size of the log of a step, for the manifest.
+#[derive(Default)]
+struct Logged {
+    sha256: Option<String>,
+    bytes: Option<u64>,
+    /// Digest of the end of a log that a proof does not hold whole.
+    end_sha256: Option<String>,
 }
 
 impl RunLog {
@@ -510,7 +523,7 @@ impl RunLog {
     /// # Errors
     /// The file cannot be created.
     pub(crate) fn create(run: &RunDir) -> io::Result<Self> {
-        let combined = run.create_log("combined.log")?;
+        let combined = run.create_log(COMBINED)?;
         Ok(Self { combined, recent: LastBytes::new(TAIL_BYTES), step: None, printed: false })
     }
 
@@ -520,6 +533,7 @@ impl RunLog {
             hash: Sha256::new(),
             size: 0,
             written: 0,
+            last: LastBytes::new(usize::try_from(MAX_PROOF_LOG).unwrap_or(usize::MAX)),
             end: LastBytes::new(MAX_LOG_END),
             searched: LastBytes::new(MAX_SEARCHED),
         });
@@ -547,7 +561,7 @@ impl RunLog {
 
     /// Ends the log of the current step: with the end of a longer output and a line about what is left out before it.
     /// Returns the digest and the size of the log.
-    fn end(&mut self) -> io::Result<Option<(String, u64)>> {
+    fn end(&mut self) -> io::Result<Option<Logged>> {
         let Some(mut step) = self.step.take() else { return Ok(None) };
         let left_out = step.end.dropped();
         let mut rest = vec![];
@@ -559,7 +573,12 @@ impl RunLog {
         rest.extend_from_slice(step.end.bytes());
         step.write(&rest)?;
         self.combined.write_all(&rest)?;
-        Ok(Some((hex(&step.hash.finalize()), step.size)))
+        let is_cut = step.size > MAX_PROOF_LOG;
+        Ok(Some(Logged {
+            sha256: Some(hex(&step.hash.finalize())),
+            bytes: Some(step.size),
+            end_sha256: is_cut.then(|| hex(&Sha256::digest(step.last.bytes()))),
+        }))
     }
 
     pub(crate) fn printed(&self) -> bool {

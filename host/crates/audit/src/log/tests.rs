@@ -309,7 +309,7 @@ fn a_log_that_is_lost_does_not_hide_the_ones_before_it() {
 /// An empty head is none.
 fn manifest(head: &str, sha256: &str) -> ManifestFacts {
     let head = Some(head.to_owned()).filter(|head| !head.is_empty());
-    ManifestFacts { head, sha256: sha256.to_owned(), stored: None, logs_changed: vec![] }
+    ManifestFacts { head, sha256: sha256.to_owned(), ..ManifestFacts::default() }
 }
 
 // AUDIT-26, AUDIT-30

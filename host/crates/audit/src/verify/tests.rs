@@ -97,8 +97,7 @@ fn without_a_store_the_manifests_still_disagree() {
         let manifest = ManifestFacts {
             head: Some(hash.to_owned()),
             sha256: sha256.to_owned(),
-            stored: None,
-            logs_changed: vec![],
+            ..ManifestFacts::default()
         };
         BTreeMap::from([("run_a".to_owned(), manifest)])
     };
@@ -135,14 +134,42 @@ fn only_that_end_of_a_run_counts_which_the_store_heard_of() {
     let end = place.audit().append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
     let verify = |stored: Option<&str>| {
         let (head, stored) = (Some(end.hash.clone()), stored.map(str::to_owned));
-        let manifest =
-            ManifestFacts { head, sha256: "aa".to_owned(), stored, logs_changed: vec![] };
+        let sha256 = "aa".to_owned();
+        let manifest = ManifestFacts { head, sha256, stored, ..ManifestFacts::default() };
         place.verify_with(LogVerifier::new(None, [("run_a".to_owned(), manifest)].into(), None))
     };
     assert!(verify(Some(&end.hash)).ok);
     assert!(verify(None).ok, "of an earlier version");
     let bad = verify(Some("aa")).bad.unwrap();
     assert!(bad.seq == 3 && bad.why.contains("another end of run_a"), "{bad:?}");
+}
+
+// AUDIT-18, AUDIT-31
+#[test]
+fn evidence_in_a_manifest_is_that_of_the_record_of_the_comparison() {
+    let place = TempLog::filled(2);
+    let audit = place.audit();
+    let end = audit.append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
+    let verify = |evidence: &str| {
+        let facts = ManifestFacts {
+            head: Some(end.hash.clone()),
+            sha256: "aa".to_owned(),
+            evidence: Some(evidence.to_owned()),
+            logs_cut: vec!["logs/a: 1 of 2 bytes".to_owned()],
+            ..ManifestFacts::default()
+        };
+        place.verify_with(LogVerifier::new(None, [("run_a".to_owned(), facts)].into(), None))
+    };
+    let bad = verify("ee").bad.unwrap();
+    assert!(bad.seq == 3 && bad.why.starts_with("no record has the evidence"), "{bad:?}");
+    let compared = Entry::new(Event::TestsCompared).object("run_a").digest("evidence", Some("ee"));
+    audit.append(compared).unwrap();
+    let found = verify("ee");
+    assert!(found.ok, "{found:?}");
+    assert_eq!(found.logs_cut, ["run_a: logs/a: 1 of 2 bytes"]);
+    let bad = verify("dd").bad.unwrap();
+    assert!(bad.seq == 4 && bad.why.contains("evidence in the manifest of run_a was changed"));
+    assert!(bad.why.contains("move runs/run_a"), "{bad:?}");
 }
 
 #[test]

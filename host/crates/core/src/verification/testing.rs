@@ -69,5 +69,6 @@ pub fn command(name: &str, exit_code: Option<i64>) -> CommandExecuted {
         source_writes: vec![],
         log_sha256: None,
         log_bytes: None,
+        log_end_sha256: None,
     }
 }

@@ -28,8 +28,8 @@ pub use journal::{Journal, newest_journals};
 pub use reserve::Reserve;
 pub use retention::{KnownRuns, Pruned};
 pub use run_dir::{
-    EvidencePlace, LogError, LogText, OverlayDirs, RecordedManifest, RunDir, STEP_PARTS, log_name,
-    manifest_digest, steps_digest,
+    COMBINED, EvidencePlace, LogError, LogText, MAX_PROOF_LOG, OverlayDirs, RecordedManifest,
+    RunDir, STEP_PARTS, log_name, manifest_digest, steps_digest,
 };
 pub use task_dir::TaskDir;
 pub use tree::{Descent, Swept, make_directory, remove_tree, sweep};

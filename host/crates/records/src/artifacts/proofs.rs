@@ -155,12 +155,16 @@ mod tests {
         let run = artifacts.create_run(at).unwrap();
         let long = "x".repeat(usize::try_from(MAX_PROOF_LOG).unwrap() + 7);
         let logs = [("short", "one\n"), ("long", long.as_str())];
+        let whole = logs.map(|(_, text)| text).concat();
+        run.create_log("combined.log").unwrap().write_all(whole.as_bytes()).unwrap();
         let commands = (1..).zip(logs).map(|(number, (name, text))| {
             let log = super::super::run_dir::log_name(number, name);
             run.create_log(&log).unwrap().write_all(text.as_bytes()).unwrap();
             let mut step = command(name, Some(0));
             step.log_sha256 = Some(act_workspace::digest(text.as_bytes()));
             step.log_bytes = Some(text.len() as u64);
+            let cut = text.len().checked_sub(usize::try_from(MAX_PROOF_LOG).unwrap());
+            step.log_end_sha256 = cut.map(|cut| act_workspace::digest(&text.as_bytes()[cut..]));
             step
         });
         let mut manifest = verification(Verdict::Pass, &[], "").manifest.unwrap();
@@ -191,6 +195,10 @@ mod tests {
         // Only the end of a long log is in the proof.
         let kept = std::fs::metadata(proof.join("logs/step-02-long.log")).unwrap().len();
         assert_eq!(kept, MAX_PROOF_LOG);
+        let cut: Vec<_> = artifacts.places(&id).unwrap();
+        let cut: Vec<_> = cut.iter().map(|place| place.cut_logs(&manifest)).collect();
+        let said = "logs/step-02-long.log: the last 1048576 of 1048583 bytes, the rest is gone";
+        assert_eq!(cut, [none.clone(), vec![said.to_owned()]]);
         std::fs::write(own.join("logs/step-01-short.log"), "two\n").unwrap();
         std::fs::remove_file(own.join("logs/step-02-long.log")).unwrap();
         std::fs::write(proof.join("logs/step-01-short.log"), "one\nmore").unwrap();
@@ -203,6 +211,39 @@ mod tests {
         assert_eq!(artifacts.read_log(id.as_str(), Some("short"), 99).unwrap().text, "one\nmore");
         std::fs::remove_dir_all(&proof).unwrap();
         assert_eq!(artifacts.read_manifest(&id).unwrap(), None);
+    }
+
+    // ARTIFACT-24, AUDIT-31
+    #[test]
+    fn the_end_of_a_long_log_in_a_proof_and_the_log_of_all_steps_are_compared() {
+        let base = tempfile::tempdir().unwrap();
+        let artifacts = artifacts(base.path());
+        let (id, mut manifest) = run(&artifacts, act_core::clock::now());
+        artifacts.keep_proof(&id, b"{}").unwrap();
+        std::fs::remove_dir_all(base.path().join("a/runs").join(id.as_str())).unwrap();
+        let logs = base.path().join("a/state/proofs").join(id.as_str()).join("logs");
+        let changed = |manifest: &Manifest| {
+            let places = artifacts.places(&id).unwrap();
+            places.iter().flat_map(|place| place.changed_logs(manifest)).collect::<Vec<_>>()
+        };
+        assert!(changed(&manifest).is_empty());
+        for name in ["combined.log", "step-02-long.log"] {
+            let whole = std::fs::read(logs.join(name)).unwrap();
+            let mut other = whole.clone();
+            other[77] = b'y';
+            std::fs::write(logs.join(name), &other).unwrap();
+            assert_eq!(changed(&manifest), [format!("logs/{name}")]);
+            std::fs::write(logs.join(name), &whole[1..]).unwrap();
+            assert_eq!(changed(&manifest), [format!("logs/{name}")]);
+            std::fs::remove_file(logs.join(name)).unwrap();
+            assert_eq!(changed(&manifest), [format!("logs/{name}")]);
+            std::fs::write(logs.join(name), &whole).unwrap();
+        }
+        // An earlier version stored no digest of the end, and says that nothing covers it.
+        manifest.commands_executed[1].log_end_sha256 = None;
+        assert!(changed(&manifest).is_empty());
+        let places = artifacts.places(&id).unwrap();
+        assert!(places[0].cut_logs(&manifest)[0].ends_with("bytes, and nothing covers them"));
     }
 
     // ARTIFACT-24

@@ -3,12 +3,12 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use act_core::evidence::Evidence;
-use act_core::verification::{CommandExecuted, Manifest};
+use act_core::verification::{CommandExecuted, Manifest, Status};
 use act_core::{RunId, RunIdError};
 use act_fs::{Dir, Durability, Identity, hex};
 use act_workspace::digest;
@@ -25,7 +25,10 @@ pub(super) const TREE: &str = "tree";
 /// Maximum number of bytes of that file: a million files with long paths.
 const MAX_TREE: u64 = 256 << 20;
 /// Maximum number of bytes of a log in a proof. The summary of a test runner is at the end of its output.
-pub(super) const MAX_PROOF_LOG: u64 = 1 << 20;
+pub const MAX_PROOF_LOG: u64 = 1 << 20;
+
+/// The log of all steps together.
+pub const COMBINED: &str = "combined.log";
 
 /// The directories that steps may write. Each is mounted by itself, so steps cannot reach `logs` and the manifest.
 pub const STEP_PARTS: [&str; 5] = ["build", "tmp", "db", "snapshots", "home"];
@@ -371,7 +374,7 @@ impl EvidencePlace {
     }
 
     /// Returns the names of the logs that are missing, or that differ from the digests in the manifest. A proof holds only
-    /// the end of a long log, which no digest covers.
+    /// the end of a long log, which has a digest of its own.
     pub fn changed_logs(&self, manifest: &Manifest) -> Vec<String> {
         let logs = self.dir.subdirectory("logs");
         let is_same = |name: &str, sha256: &str, size: u64| {
@@ -381,14 +384,92 @@ impl EvidencePlace {
         };
         let mut changed = vec![];
         for (number, step) in (1..).zip(&manifest.commands_executed) {
-            let (Some(sha256), Some(size)) = (&step.log_sha256, step.log_bytes) else { continue };
+            let (Some(whole), Some(size)) = (&step.log_sha256, step.log_bytes) else { continue };
             let name = log_name(number, &step.name);
-            let is_cut = self.is_proof && size > MAX_PROOF_LOG;
-            if !is_cut && is_same(&name, sha256, size) != Some(true) {
+            let sha256 = match self.held(size) {
+                held if held == size => Some(whole),
+                // Manifests of earlier versions have no digest of the end.
+                _ => step.log_end_sha256.as_ref(),
+            };
+            let is_same = |sha256: &String| is_same(&name, sha256, self.held(size)) == Some(true);
+            if sha256.is_some_and(|sha256| !is_same(sha256)) {
                 changed.push(format!("logs/{name}"));
             }
         }
+        if changed.is_empty() && self.is_combined_log_changed(manifest) {
+            changed.push(format!("logs/{COMBINED}"));
+        }
         changed
+    }
+
+    /// Returns the logs of which this place holds only the end, each with the number of its bytes here and in the run, and
+    /// whether a digest covers that end.
+    pub fn cut_logs(&self, manifest: &Manifest) -> Vec<String> {
+        let cut = |(number, step): (usize, &CommandExecuted)| {
+            let size = step.log_bytes.filter(|size| self.held(*size) < *size)?;
+            let what = match step.log_end_sha256 {
+                Some(_) => "the rest is gone",
+                None => "and nothing covers them",
+            };
+            let (name, held) = (log_name(number, &step.name), self.held(size));
+            Some(format!("logs/{name}: the last {held} of {size} bytes, {what}"))
+        };
+        (1..).zip(&manifest.commands_executed).filter_map(cut).collect()
+    }
+
+    /// The number of bytes of a log that this place holds.
+    fn held(&self, size: u64) -> u64 {
+        if self.is_proof { size.min(MAX_PROOF_LOG) } else { size }
+    }
+
+    /// Returns whether the log of all steps is not what their logs are together. No digest of the manifest covers it. The log
+    /// of a run without a verdict may hold the output of a step that the manifest does not list.
+    fn is_combined_log_changed(&self, manifest: &Manifest) -> bool {
+        let sizes = manifest.commands_executed.iter().map(|step| step.log_bytes);
+        let Some(sizes) = sizes.collect::<Option<Vec<u64>>>() else { return false };
+        if manifest.status == Status::InfraError || sizes.is_empty() {
+            return false;
+        }
+        let is_same = || -> io::Result<bool> {
+            let logs = self.dir.subdirectory("logs")?;
+            let combined = logs.file(COMBINED)?;
+            let held = self.held(sizes.iter().sum());
+            if combined.metadata()?.len() != held {
+                return Ok(false);
+            }
+            // The ends of the logs, one after the other, end as the whole log does.
+            let mut before: u64 = sizes.iter().map(|size| self.held(*size)).sum::<u64>() - held;
+            let mut combined = BufReader::new(combined);
+            for (number, (step, size)) in (1..).zip(manifest.commands_executed.iter().zip(&sizes)) {
+                let (size, mut file) =
+                    (self.held(*size), logs.file(&*log_name(number, &step.name))?);
+                let skipped = before.min(size);
+                before -= skipped;
+                file.seek(io::SeekFrom::Start(skipped))?;
+                if !is_equal(BufReader::new(file.take(size - skipped)), &mut combined)? {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        !is_same().unwrap_or(false)
+    }
+}
+
+/// Reads `one` to its end, and returns whether the next bytes of `other` are equal.
+fn is_equal(mut one: impl BufRead, other: &mut impl BufRead) -> io::Result<bool> {
+    loop {
+        let left = one.fill_buf()?;
+        if left.is_empty() {
+            return Ok(true);
+        }
+        let right = other.fill_buf()?;
+        let both = left.len().min(right.len());
+        if both == 0 || left.get(..both) != right.get(..both) {
+            return Ok(false);
+        }
+        one.consume(both);
+        other.consume(both);
     }
 }
 
@@ -485,7 +566,7 @@ impl ArtifactDir {
         };
         let logs = place.dir.subdirectory("logs").map_err(unreadable)?;
         let name = match step {
-            None => "combined.log".to_owned(),
+            None => COMBINED.to_owned(),
             Some(step) => {
                 let names = step_logs(&logs).map_err(unreadable)?;
                 match find(&names, step) {

@@ -39,6 +39,7 @@ const STEPS: &[&str] = &[
     include_str!("beginnings.sql"),
     include_str!("run_ends.sql"),
     include_str!("evidence.sql"),
+    include_str!("warm.sql"),
 ];
 
 const VERSION: i64 = STEPS.len() as i64;
@@ -310,7 +311,7 @@ mod tests {
         let store = open(dir.path()).unwrap();
         store.connection().execute_batch(
             "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 400)
-             INSERT INTO runs SELECT 'run_' || i, NULL, 'r', 'PASS', hex(randomblob(60)), NULL, 1, '', '', '', NULL FROM n",
+             INSERT INTO runs SELECT 'run_' || i, NULL, 'r', 'PASS', hex(randomblob(60)), NULL, 1, '', '', '', NULL, 0 FROM n",
         )
         .unwrap();
         dir

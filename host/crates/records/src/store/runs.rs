@@ -28,6 +28,8 @@ pub struct RunRecord {
     pub finished_at: Option<String>,
     /// Hash of the audit record of its end; `None` without such a record, and for runs of an earlier version.
     pub end_hash: Option<String>,
+    /// The run began with a warm base.
+    pub warm: bool,
     pub owner: Process,
 }
 
@@ -41,6 +43,7 @@ impl RunRecord {
             started_at: row.get("started_at")?,
             finished_at: row.get("finished_at")?,
             end_hash: row.get("end_hash")?,
+            warm: row.get("warm")?,
             owner: owner(row)?,
         })
     }
@@ -86,13 +89,14 @@ impl Store {
         run_id: &str,
         task_id: Option<&str>,
         repo: &str,
+        warm: bool,
         owner: &Process,
     ) -> Result<()> {
         let Process { pid, start_time, boot_id, pid_namespace } = owner;
         self.change(
             "INSERT INTO runs (run_id, task_id, repo, started_at, owner_pid, owner_start, owner_boot, \
-             owner_namespace) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            params![run_id, task_id, repo, now(), pid, start_time, boot_id, pid_namespace],
+             owner_namespace, warm) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
+            params![run_id, task_id, repo, now(), pid, start_time, boot_id, pid_namespace, warm],
         )?;
         Ok(())
     }
@@ -254,7 +258,7 @@ mod tests {
             store.start(task_id, &process(1)).unwrap();
             for run in ["a", "b"] {
                 let run_id = format!("{task_id}-{run}");
-                store.run_started(&run_id, Some(task_id), "r", &process(1)).unwrap();
+                store.run_started(&run_id, Some(task_id), "r", false, &process(1)).unwrap();
             }
             let how = Outcome::Success;
             store.end(task_id, &process(1), &how).unwrap();
@@ -280,9 +284,9 @@ mod tests {
         // STORE-5
         let store = &store();
         assert_eq!(store.last_run("r").unwrap(), None);
-        store.run_started("run_a", Some("t-1"), "r", &process(1)).unwrap();
-        store.run_started("run_b", None, "r", &process(1)).unwrap();
-        store.run_started("run_c", None, "other", &process(1)).unwrap();
+        store.run_started("run_a", Some("t-1"), "r", false, &process(1)).unwrap();
+        store.run_started("run_b", None, "r", false, &process(1)).unwrap();
+        store.run_started("run_c", None, "other", false, &process(1)).unwrap();
         store.run_finished("run_a", "FAIL", Some("aa")).unwrap();
         assert_eq!(store.last_run("r").unwrap().unwrap().run_id, "run_b");
         let run = store.run("run_a").unwrap().unwrap();
@@ -304,7 +308,7 @@ mod tests {
             ("run_d", "FAIL", 2),
             ("run_e", "INFRA_ERROR", 1),
         ] {
-            store.run_started(run, None, "r", &process(1)).unwrap();
+            store.run_started(run, None, "r", false, &process(1)).unwrap();
             store.run_finished(run, status, None).unwrap();
             let times = format!(
                 "UPDATE runs SET started_at = '2026-01-01T00:00:00.000Z', \

@@ -86,6 +86,8 @@ pub struct TaskRecord {
     pub cancel_requested: bool,
     /// The verifications of the task, oldest first.
     pub run_ids: Vec<String>,
+    /// Those of them that began with a warm base.
+    pub warm_run_ids: Vec<String>,
     /// What its tests prove, in stable words.
     pub evidence: Option<String>,
 }
@@ -115,6 +117,8 @@ pub struct Task {
     pub replans: u32,
     /// Ids of the runs of the task, oldest first.
     pub run_ids: Vec<String>,
+    /// Those of `run_ids` that began with a warm base. A success that such a run proved is less than one of a cold run.
+    pub warm_run_ids: Vec<String>,
     /// What the tests of the task prove, such as `red_first` or `not_shown, old_tests fail`; null without a success.
     pub evidence: Option<String>,
     /// ISO 8601 in UTC, to the millisecond, like the next two fields.
@@ -148,6 +152,7 @@ impl Task {
             max_attempts: MAX_ATTEMPTS,
             replans: record.replans,
             run_ids: record.run_ids,
+            warm_run_ids: record.warm_run_ids,
             evidence: record.evidence,
             submitted_at: record.submitted_at,
             started_at: record.started_at,
@@ -171,7 +176,9 @@ impl TaskRecord {
     /// A query of tasks, to which conditions are appended.
     const SELECT: &str = "SELECT *, (SELECT json_group_array(run_id) FROM \
         (SELECT run_id FROM runs WHERE runs.task_id = tasks.task_id ORDER BY rowid)) \
-        AS run_ids FROM tasks";
+        AS run_ids, (SELECT json_group_array(run_id) FROM \
+        (SELECT run_id FROM runs WHERE runs.task_id = tasks.task_id AND warm ORDER BY rowid)) \
+        AS warm_run_ids FROM tasks";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
@@ -194,6 +201,7 @@ impl TaskRecord {
             tokens: json(row, "tokens")?,
             cancel_requested: row.get("cancel_requested")?,
             run_ids: json(row, "run_ids")?,
+            warm_run_ids: json(row, "warm_run_ids")?,
             evidence: row.get("evidence")?,
         })
     }
@@ -574,8 +582,8 @@ mod tests {
             submit(store, repo, task_id, 1);
         }
         store.start("t-1", &process(1)).unwrap();
-        store.run_started("run_a", Some("t-1"), "r", &process(1)).unwrap();
-        store.run_started("run_b", Some("t-1"), "r", &process(1)).unwrap();
+        store.run_started("run_a", Some("t-1"), "r", false, &process(1)).unwrap();
+        store.run_started("run_b", Some("t-1"), "r", true, &process(1)).unwrap();
         store.run_finished("run_a", "FAIL", None).unwrap();
         let usage = ModelUsage { input: 3, cached: 2, output: 1 };
         let so_far = Progress {
@@ -595,6 +603,7 @@ mod tests {
         let task = store.task("t-1").unwrap().unwrap();
         assert_eq!((task.attempt, task.replans, task.phase), (2, 1, so_far.phase));
         assert_eq!(task.run_ids, ["run_a", "run_b"]);
+        assert_eq!(task.warm_run_ids, ["run_b"]);
         assert_eq!(task.tokens, so_far.tokens);
         assert!(store.run("run_b").unwrap().unwrap().finished_at.is_none());
         assert_eq!(store.last_ended("r").unwrap(), None);

@@ -91,28 +91,34 @@ impl Resource {
     }
 }
 
-/// Returns a run as an in-toto statement.
+/// Returns a run as an in-toto statement, and the logs of which only the end could be compared with the manifest.
 ///
 /// # Errors
 ///
 /// The run is unknown, has no verdict, or the log or the manifest was changed or is incomplete.
-pub fn audit_export(start: &Path, run_id: &str) -> Result<Statement, Failure> {
-    exported(&Evidence::of(start, run_id)?, run_id)
+pub fn audit_export(start: &Path, run_id: &str) -> Result<(Statement, Vec<String>), Failure> {
+    let evidence = Evidence::of(start, run_id)?;
+    Ok((exported(&evidence, run_id)?, evidence.run.logs_cut))
 }
 
-/// Returns a run as an in-toto statement in a DSSE envelope, signed with the private key in the file `key`.
+/// Returns what [`audit_export`] does, with the statement in a DSSE envelope, signed with the private key in the file `key`.
 ///
 /// # Errors
 ///
 /// The errors of [`audit_export`], or the key cannot be used.
-pub fn audit_export_signed(start: &Path, run_id: &str, key: &Path) -> Result<Envelope, Failure> {
+pub fn audit_export_signed(
+    start: &Path,
+    run_id: &str,
+    key: &Path,
+) -> Result<(Envelope, Vec<String>), Failure> {
     let evidence = Evidence::of(start, run_id)?;
     let statement = exported(&evidence, run_id)?;
     let text = serde_json::to_vec(&statement)
         .map_err(|error| Failure::refused("evidence_incomplete", error.to_string()))?;
     let root = act_config::find_root(start)?.map(|root| root.path);
     let of_run = evidence.run.repo.as_ref().map(|repo| repo.identity.as_str());
-    signature::sign(&text, key, signature::Repositories { here: root.as_deref(), of_run })
+    let repositories = signature::Repositories { here: root.as_deref(), of_run };
+    Ok((signature::sign(&text, key, repositories)?, evidence.run.logs_cut))
 }
 
 /// Stores the small part of the evidence of a task's success where it outlives the run. The log is not verified for that:

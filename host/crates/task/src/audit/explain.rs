@@ -67,6 +67,8 @@ pub struct Explanation {
     pub edits_refused: u64,
     pub denials: u64,
     pub manifest: ManifestCheck,
+    /// Logs of which only the end could be compared, because the rest was removed with the run, with how many bytes of how many.
+    pub logs_cut: Vec<String>,
     /// Why the recorded end is not trusted although the chain is intact: the store has no such end of the run. Null when
     /// the store agrees, and before the end.
     pub disputed: Option<String>,
@@ -164,9 +166,12 @@ fn explained(start: &Path, run_id: &str) -> Result<Explanation, Failure> {
     })?;
     found.components = components.into_values().collect();
     found.disputed = found.dispute(&*prepare::store(&book.artifacts)?)?;
-    found.manifest = found.compare_all(&book.artifacts, &run);
+    found.compare_all(&book.artifacts, &run);
     Ok(found)
 }
+
+/// The fields in which a manifest differs that cannot be read.
+const UNREADABLE: &str = "all fields, because it cannot be read";
 
 /// Number of records about a run itself: its start and its end.
 const MOST_OF_RUN: usize = 2;
@@ -222,6 +227,7 @@ impl Explanation {
             edits_refused: 0,
             denials: 0,
             manifest: ManifestCheck::Gone,
+            logs_cut: vec![],
             disputed: None,
             started_seq: started.seq,
             finished_seq: ended.map(|ended| ended.seq),
@@ -331,17 +337,20 @@ impl Explanation {
     }
 
     /// Compares the log with the manifests and logs in the directory of the run and in its proof.
-    fn compare_all(&self, artifacts: &ArtifactDir, run: &RunId) -> ManifestCheck {
-        let unreadable =
-            ManifestCheck::Differs(vec!["all fields, because it cannot be read".to_owned()]);
-        let Ok(places) = artifacts.places(run) else { return unreadable };
+    fn compare_all(&mut self, artifacts: &ArtifactDir, run: &RunId) {
+        self.manifest = ManifestCheck::Differs(vec![UNREADABLE.to_owned()]);
+        let Ok(places) = artifacts.places(run) else { return };
         let mut found = ManifestCheck::Gone;
         for place in places {
             let recorded = match place.manifest() {
                 Ok(Some(recorded)) => recorded,
                 Ok(None) => continue,
-                Err(_) => return unreadable,
+                Err(_) => return,
             };
+            if found == ManifestCheck::Gone {
+                // The directory of the run is first, and has the whole logs.
+                self.logs_cut = place.cut_logs(&recorded.manifest);
+            }
             found = self.compare(&recorded);
             if found == ManifestCheck::Agrees {
                 let logs = place.changed_logs(&recorded.manifest);
@@ -350,10 +359,10 @@ impl Explanation {
                 }
             }
             if found != ManifestCheck::Agrees {
-                return found;
+                break;
             }
         }
-        found
+        self.manifest = found;
     }
 
     /// Compares the fields of the log with those of the manifest.
@@ -480,7 +489,7 @@ impl Evidence {
         let id = RunId::parse(run_id)
             .map_err(|error| Failure::refused("run_id_invalid", error.to_string()))?;
         let Ok(manifest) = Logbook::open(start)?.artifacts.read_manifest(&id) else {
-            return Err(differs(run_id, &["all fields, because it cannot be read".to_owned()]));
+            return Err(differs(run_id, &[UNREADABLE.to_owned()]));
         };
         // The run was removed in this moment.
         let Some(recorded) = manifest else {

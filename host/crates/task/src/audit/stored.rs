@@ -160,6 +160,7 @@ mod tests {
             started_at: String::new(),
             finished_at: None,
             end_hash: Some("h".into()),
+            warm: false,
             owner: Process {
                 pid: 1,
                 start_time: String::new(),

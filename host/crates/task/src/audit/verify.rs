@@ -66,8 +66,7 @@ fn facts(
     stored: Option<String>,
     with_logs: bool,
 ) -> Option<ManifestFacts> {
-    let unreadable =
-        ManifestFacts { head: None, sha256: String::new(), stored: None, logs_changed: vec![] };
+    let unreadable = ManifestFacts::default();
     let Ok(places) = artifacts.places(run) else { return Some(unreadable) };
     let mut all: Option<ManifestFacts> = None;
     for place in places {
@@ -80,17 +79,35 @@ fn facts(
         if head.is_none() && recorded.manifest.status == Status::InfraError {
             continue;
         }
-        let logs = if with_logs { place.changed_logs(&recorded.manifest) } else { vec![] };
+        let (mut changed, mut cut) = (vec![], vec![]);
+        if with_logs {
+            changed = place.changed_logs(&recorded.manifest);
+            cut = place.cut_logs(&recorded.manifest);
+        }
         match &mut all {
             None => {
-                let (sha256, stored) = (recorded.sha256, stored.clone());
-                all = Some(ManifestFacts { head, sha256, stored, logs_changed: logs });
+                all = Some(ManifestFacts {
+                    head,
+                    sha256: recorded.sha256,
+                    stored: stored.clone(),
+                    logs_changed: changed,
+                    logs_cut: cut,
+                    evidence: recorded.evidence_sha256,
+                });
             }
             // One of the two was changed. No record has both digests.
             Some(first) if first.head != head || first.sha256 != recorded.sha256 => {
                 first.sha256 = format!("{} and {}", first.sha256, recorded.sha256);
             }
-            Some(first) => first.logs_changed.extend(logs),
+            Some(first) => {
+                if first.evidence != recorded.evidence_sha256 {
+                    let both = [first.evidence.take(), recorded.evidence_sha256];
+                    let both = both.map(|one| one.unwrap_or_else(|| "none".to_owned()));
+                    first.evidence = Some(both.join(" and "));
+                }
+                // The directory of the run is first, and has the whole logs.
+                first.logs_changed.extend(changed);
+            }
         }
     }
     all
