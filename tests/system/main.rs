@@ -40,6 +40,7 @@ mod notes;
 mod past;
 mod proposed;
 mod published;
+mod reuse;
 mod streams;
 mod task;
 mod terminal;

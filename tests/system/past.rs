@@ -175,11 +175,11 @@ fn a_remover_that_is_killed_is_finished_by_the_next() {
         for n in 0..3 {
             old_run(&act, &format!("run_20200101_00000{n}_aaaaaa"));
         }
-        let killed = act.clone().env("ACT_FAIL_POINT", place).act(["verify"]);
+        let killed = act.clone().env("ACT_FAIL_POINT", place).act(["verify", "--fresh"]);
         assert_eq!(killed.killed_by(), Some(9), "{place}: {killed}");
         let left = killed.runs().iter().filter(|run| run.contains("run_2020")).count();
         assert_eq!(left, if place == "run_removed" { 2 } else { 3 }, "{place}: {killed}");
-        let finished = act.act(["verify"]).status(0).stderr_lacks("cannot be removed");
+        let finished = act.act(["verify", "--fresh"]).status(0).stderr_lacks("cannot be removed");
         assert_eq!(finished.runs().len(), 2, "{place}: {finished}");
     }
 }

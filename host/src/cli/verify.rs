@@ -7,13 +7,14 @@ use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
-use act_core::verification::{Status, Verdict, Verification, WarningCode};
-use act_task::{ClaimCheck, ClaimSide, Note, SignedBy};
+use act_core::verification::{Reused, Status, Verdict, Verification, WarningCode};
+use act_task::{ClaimCheck, ClaimSide, Note, SignedBy, Wanted};
 use act_verifier::Downloads;
 
 const AFTER_HELP: &str = "\
 Examples:
   act verify && git commit
+  act verify --fresh
   act verify --json > response.json
 
 Exit codes:
@@ -21,7 +22,8 @@ Exit codes:
 
 /// Run the pipeline on the working tree
 ///
-/// Uses the same container, files and rules as a task; no model is used and nothing is edited.
+/// Uses the same container, files and rules as a task; no model is used and nothing is edited. If neither the tree nor the
+/// gate has changed since the last green run, that run is the answer, and a verification that runs already is waited for.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Verify {
@@ -33,12 +35,16 @@ pub(super) struct Verify {
     /// Use no downloads of earlier runs, and keep none for later ones
     #[arg(long)]
     no_cache: bool,
+    /// Run the pipeline even if the last green run was of this very tree
+    #[arg(long)]
+    fresh: bool,
 }
 
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         let downloads = if self.no_cache { Downloads::Private } else { Downloads::Shared };
-        let work = act_task::verify(&self.common.repo, downloads, vec![output.verification_sink()]);
+        let wanted = Wanted { downloads, fresh: self.fresh };
+        let work = act_task::verify(&self.common.repo, wanted, vec![output.verification_sink()]);
         let Some(mut verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         let warnings = verification.warnings.iter_mut();
         for warning in warnings.filter(|one| one.code == WarningCode::ProposalUnfinished) {
@@ -87,8 +93,25 @@ pub(super) fn text(verification: &Verification) -> String {
         }
         Verdict::Infra(error) => text.push_str(&format!(": {error}")),
     }
+    match verification.reused {
+        None => {}
+        Some(Reused { joined: true, .. }) => text.push_str(", a verification that ran already"),
+        Some(Reused { age_s, .. }) => text.push_str(&format!(
+            ", {} ago; nothing has changed since, so nothing was run (`act verify --fresh` runs it)",
+            age(age_s)
+        )),
+    }
     text.push('\n');
     text
+}
+
+/// Returns a duration in its largest unit.
+fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        _ => format!("{} h", seconds / 3600),
+    }
 }
 
 const CLAIM_HELP: &str = "\
@@ -193,6 +216,13 @@ mod tests {
             text(&failed),
             format!("broken\n\nwarning: mind this\nFAIL {RUN_ID}: step_failed in step \"b\"\n")
         );
+        let reused = |age_s, joined| {
+            text(&Verification { reused: Some(Reused { age_s, joined }), ..run(Verdict::Pass) })
+        };
+        assert!(reused(90, false).starts_with(&format!("PASS {RUN_ID}, 90 s ago; nothing")));
+        assert!(reused(7_199, false).contains(", 119 min ago;"));
+        assert!(reused(7_200, false).contains(", 2 h ago;"));
+        assert_eq!(reused(0, true), format!("PASS {RUN_ID}, a verification that ran already\n"));
         let infra = Verification::not_started(InfraError::new(ErrorType::ImagePull, "no"));
         assert_eq!(text(&infra), "INFRA_ERROR: image_pull: no\n");
     }

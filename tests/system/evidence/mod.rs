@@ -17,7 +17,7 @@ fn repository(steps: &[(&str, &str)]) -> Act {
 }
 
 fn verified(act: &Act, exit: i32) -> Value {
-    act.clone().act(["verify", "--json"]).status(exit).json()
+    act.clone().act(["verify", "--json", "--fresh"]).status(exit).json()
 }
 
 fn claim(act: &Act, run: &str, exit: i32) -> Value {

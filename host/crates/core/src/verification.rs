@@ -63,6 +63,17 @@ pub struct Verification {
     /// The manifest as it was written; `None` when it could not be written.
     pub manifest: Option<Manifest>,
     pub warnings: Vec<Warning>,
+    /// Set when an earlier run of the unchanged tree is the answer, so that nothing was run.
+    pub reused: Option<Reused>,
+}
+
+/// How a verification was answered with a run that another command made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reused {
+    /// Seconds since the end of the run.
+    pub age_s: u64,
+    /// The run had not ended when this verification began, and was waited for.
+    pub joined: bool,
 }
 
 impl Verification {
@@ -75,6 +86,7 @@ impl Verification {
             artifact_paths: vec![],
             manifest: None,
             warnings: vec![],
+            reused: None,
         }
     }
 
@@ -127,6 +139,9 @@ impl Serialize for Verification {
             error_message: error.map(|error| error.message.as_str()),
             reason: self.verdict.fail_reason(),
             warnings: &self.warnings,
+            reused: self.reused.map(|_| true),
+            age_s: self.reused.map(|reused| reused.age_s),
+            joined: self.reused.map(|reused| reused.joined),
         }
         .serialize(serializer)
     }
@@ -149,6 +164,15 @@ struct VerifyResponse<'a> {
     error_message: Option<&'a str>,
     reason: Option<FailReason>,
     warnings: &'a [Warning],
+    /// True when an earlier run of the unchanged tree is the answer, and absent when the pipeline was run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reused: Option<bool>,
+    /// Seconds since the end of a reused run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    age_s: Option<u64>,
+    /// True when the reused run had not ended when the command began, and was waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    joined: Option<bool>,
 }
 
 /// The judgement of one run of the pipeline about the tree.
@@ -516,6 +540,28 @@ pub fn marks(warnings: &[Warning], steps: &[&str]) -> Vec<String> {
         format!("{code}{}", numbers.unwrap_or_default())
     };
     by_code.into_iter().map(mark).collect()
+}
+
+/// Returns the warnings of [`marks`], without their messages, which the audit log does not hold: `message` is the message of each.
+pub fn of_marks(marks: &[String], steps: &[&str], message: &str) -> Vec<Warning> {
+    let mut warnings = vec![];
+    for mark in marks {
+        let mut words = mark.split(' ');
+        let Some(code) = words.next().and_then(WarningCode::of) else { continue };
+        let numbers = words.filter_map(|number| number.parse::<usize>().ok());
+        let names: Vec<_> =
+            numbers.filter_map(|number| steps.get(number.checked_sub(1)?)).collect();
+        let warning = |step: Option<&str>| Warning {
+            code,
+            step: step.map(str::to_owned),
+            message: format!("{}: {message}", code.as_str()),
+        };
+        match names.is_empty() {
+            true => warnings.push(warning(None)),
+            false => warnings.extend(names.into_iter().map(|name| warning(Some(name)))),
+        }
+    }
+    warnings
 }
 
 /// Returns the steps of a mark whose code [lessens the verdict](WarningCode::lessens_verdict), and `None` for other marks.

@@ -8,7 +8,8 @@
 //!
 //! - [`run()`] runs a task from its text to its exit code; [`detach()`] does so in a process of its own.
 //! - [`apply()`] and [`again()`] make the arguments of a task that continues an earlier one.
-//! - [`verify()`] runs the pipeline without a task, [`verify_claim()`] repeats a verification.
+//! - [`verify()`] runs the pipeline without a task, or answers with the run of the unchanged tree; [`verify_claim()`] repeats a
+//!   verification.
 //! - [`scout()`] asks one Scout one question.
 //! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one changed.
 //! - [`audit_verify()`] and the other `audit_*` functions read the audit log; [`capabilities`] decides about components.
@@ -37,6 +38,7 @@ mod prepare;
 mod proposal;
 mod queue;
 mod retention;
+mod reuse;
 mod run;
 mod scouting;
 mod sinks;
@@ -61,7 +63,7 @@ pub use cancel::{CancelTarget, Cancellation, cancel};
 pub use components::ComponentScout;
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use diff::{TaskDiff, diff};
-pub use logs::{LogDocument, RunLog, log};
+pub use logs::{LogDocument, RunLog, log, run_here};
 pub use metrics::{Metrics, Spread, metrics};
 pub use prepare::{InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices};
 pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
@@ -73,4 +75,4 @@ pub use scouting::{
 pub use sinks::JsonLines;
 pub use status::{History, Queue, Repo, Status, history, queue, status};
 pub use stuck_report::{Origin, Report, Resolved, StuckReportNote, report, resolve_report};
-pub use verify::{ClaimCheck, ClaimSide, Difference, Note, SignedBy, verify, verify_claim};
+pub use verify::{ClaimCheck, ClaimSide, Difference, Note, SignedBy, Wanted, verify, verify_claim};

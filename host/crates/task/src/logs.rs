@@ -49,17 +49,45 @@ pub struct LogDocument {
 ///
 /// The run or the step is unknown or was removed, or the log cannot be read.
 pub fn log(start: &Path, of: Option<&str>, step: Option<&str>) -> Result<RunLog, Failure> {
-    let run_id = match of {
-        None => last_here(start)?,
-        Some(of) if TaskId::is_one(of) => last_of(start, of)?,
-        Some(of) => RunId::parse(of).map_err(LogError::from)?.as_str().to_owned(),
-    };
+    let run_id = run_named(start, of)?;
     let root = act_config::find_root(start)?.map(|root| root.path);
     let artifacts = prepare::artifacts(root.as_deref().unwrap_or(start))?;
     match artifacts.open_log(&run_id, step) {
         Ok(file) => Ok(RunLog { run_id, file }),
         Err(error @ LogError::NoRun { .. }) => Err(unknown(error, &artifacts, start, &run_id)),
         Err(error) => Err(error.into()),
+    }
+}
+
+fn run_named(start: &Path, of: Option<&str>) -> Result<String, Failure> {
+    match of {
+        None => last_here(start),
+        Some(of) if TaskId::is_one(of) => last_of(start, of),
+        Some(of) => Ok(RunId::parse(of).map_err(LogError::from)?.as_str().to_owned()),
+    }
+}
+
+/// Returns the id of the run that `of` names, as for [`log`], if it is one of the repository at `start`.
+///
+/// # Errors
+///
+/// The run is unknown, or belongs to another repository (`run_unknown` both times, so that nobody learns which).
+pub fn run_here(start: &Path, of: Option<&str>) -> Result<String, Failure> {
+    let unknown = |name: &str| {
+        Failure::refused("run_unknown", format!("this repository has no run {name}"))
+            .hint("`act history` lists the runs of a repository")
+    };
+    let run_id = match run_named(start, of) {
+        Err(failure) if failure.code == "task_unknown" => {
+            return Err(unknown(&format!("of {}", of.unwrap_or_default())));
+        }
+        named => named?,
+    };
+    let lookup = Lookup::open(start)?;
+    let (context, _) = lookup.context()?;
+    match lookup.store.run(&run_id)? {
+        Some(run) if run.repo == context.repo => Ok(run_id),
+        _ => Err(unknown(of.unwrap_or(&run_id))),
     }
 }
 

@@ -1,8 +1,10 @@
-//! The pipeline without a task: `act verify` runs it on the working tree, and `act verify-claim` repeats an earlier run with
+//! The pipeline without a task: `act verify` runs it on the working tree or answers with an earlier run of it, and `act verify-claim` repeats an earlier run with
 //! the same pipeline, tree and image and compares the results.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 use tokio_util::sync::CancellationToken;
@@ -14,7 +16,7 @@ use crate::audit::signature::{self, Signed};
 use crate::prepare::VerificationParts;
 use crate::queue::{TaskContext, lock_failed};
 use crate::sinks::{RunSink, TimingSink};
-use crate::{prepare, proposal, retention, run};
+use crate::{prepare, proposal, retention, reuse, run};
 use act_audit::{Audit, AuditError, Decision, Entry, Event};
 use act_config::Config;
 use act_core::event::{Events, Sink};
@@ -22,16 +24,34 @@ use act_core::verification::{
     ErrorType, InfraError, Verdict, Verification, Verifier, Warning, WarningCode, lessens, marks,
 };
 use act_core::{Failure, RunId};
+use act_fs::Dir;
+use act_fs::lock::{Kind, try_lock};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
 use act_verifier::{
     DockerVerifier, Downloads, Engine, FoundImage, NameNow, RecordedImage, ResolvedImage,
     VerificationConfig,
 };
-use act_workspace::{CopySet, OpenRoot, PathGlobs, RepoLock, bare_digest, differing_files};
+use act_workspace::{CopySet, PathGlobs, RepoLock, RootIdentity, bare_digest, differing_files};
 use serde_json::Value;
 
-/// Runs the pipeline of `agent.yaml` on the working tree. Returns `None` when cancelled.
+/// What a caller of [`verify`] wants.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub downloads: Downloads,
+    /// The pipeline is run even if an earlier run would be the answer.
+    pub fresh: bool,
+}
+
+impl Default for Wanted {
+    fn default() -> Self {
+        Self { downloads: Downloads::Shared, fresh: false }
+    }
+}
+
+/// Verifies the working tree with the pipeline of `agent.yaml`. An unchanged tree is answered from its last green run, and
+/// a verification that runs is waited for, in this process or another one; the result says so. Returns `None` when
+/// cancelled.
 ///
 /// # Errors
 ///
@@ -39,15 +59,15 @@ use serde_json::Value;
 /// under the steps. A machine that cannot verify is a result and no error.
 pub async fn verify(
     repo: &Path,
-    downloads: Downloads,
+    wanted: Wanted,
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<Verification>, Failure> {
-    run_pipeline(repo, Purpose::Verify(downloads), sinks).await
+    run_pipeline(repo, Purpose::Verify(wanted), sinks).await
 }
 
 /// The command that runs the pipeline.
 pub(super) enum Purpose<'a> {
-    Verify(Downloads),
+    Verify(Wanted),
     /// `act verify-claim`: with the pipeline, tree and image of the claim, and without earlier downloads.
     CheckClaim(&'a mut Claim),
 }
@@ -61,7 +81,10 @@ pub(super) async fn run_pipeline(
     let ready = prepare::verification(repo).await?;
     let cancel = run::cancelled_by_signals()?;
     let root = ready.config.root.clone();
-    let lock = lock(&root)?;
+    let waits = matches!(purpose, Purpose::Verify(_));
+    let Some(turn) = Turn::take(&ready.artifacts, &root, waits, &cancel).await? else {
+        return Ok(None);
+    };
     if let Purpose::CheckClaim(claim) = &purpose {
         tokio::select! {
             about = claim.is_about(&ready.config, &ready.artifacts) => about?,
@@ -77,7 +100,8 @@ pub(super) async fn run_pipeline(
     let recording: [Box<dyn Sink>; 2] = [runs, timing];
     let events = Events::new("", recording.into_iter().chain(sinks).collect());
     prepare::notices().into_iter().for_each(|text| events.warn(text));
-    let surroundings = Surroundings { root: lock.root(), audit: &audit, events: &events };
+    let surroundings =
+        Surroundings { turn: &turn, context: &context, audit: &audit, events: &events };
     // This process has the lock, so no process is still writing a proposal.
     let half = match purpose {
         Purpose::Verify(_) => half_applied(&context)?,
@@ -92,7 +116,7 @@ pub(super) async fn run_pipeline(
     if let (Purpose::CheckClaim(claim), Some(response)) = (&purpose, &response) {
         claim.record(&audit, response)?;
     }
-    drop(lock);
+    drop(turn);
     // The caller has not printed the result yet, so the run stays live as long as this process.
     retention::make_room(&context, &cancel, &events).await;
     anchor::anchor(&context.audit, &root, &cancel, &events).await;
@@ -137,16 +161,76 @@ fn half_applied(context: &TaskContext) -> Result<Vec<Warning>, Failure> {
     Ok(context.store.half_applied(&context.repo)?.into_iter().map(warning).collect())
 }
 
+/// The turn of a verification in its repository, until the value is dropped.
+struct Turn {
+    lock: RepoLock,
+    /// Held from before the lock on the repository, so that other verifications know what they wait for.
+    _verifying: Dir,
+    /// Runs of other verifications that were waited for.
+    joined: Vec<String>,
+}
+
+/// Pause before a verification looks again whether the one before it has ended.
+const POLL: Duration = Duration::from_millis(50);
+
+impl Turn {
+    /// Takes the locks. Verifications of one ARTIFACT_DIR wait for each other where `waits` is set. Returns `None` when
+    /// cancelled.
+    ///
+    /// # Errors
+    ///
+    /// A task, or a verification that cannot be waited for, runs in the repository.
+    async fn take(
+        artifacts: &Arc<ArtifactDir>,
+        root: &Path,
+        waits: bool,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Self>, Failure> {
+        let failed = |error: io::Error| lock_failed(root, &error);
+        let repo = RootIdentity::of(root).map_err(failed)?.to_string();
+        let verifying = artifacts.verifying(&repo).map_err(failed)?;
+        let mut joined = vec![];
+        while !try_lock(&verifying, Kind::Exclusive).map_err(failed)? {
+            if !waits {
+                return Err(busy());
+            }
+            // The one that runs writes its row when its container is about to be created.
+            if let Some(run) = prepare::store(artifacts)?.last_run(&repo)?
+                && run.status.is_none()
+                && run.task_id.is_none()
+                && !joined.contains(&run.run_id)
+            {
+                joined.push(run.run_id);
+            }
+            tokio::select! {
+                () = cancel.cancelled() => return Ok(None),
+                () = tokio::time::sleep(POLL) => {}
+            }
+        }
+        match RepoLock::try_acquire(root) {
+            Ok(Some(lock)) => Ok(Some(Self { lock, _verifying: verifying, joined })),
+            Ok(None) => Err(busy()),
+            Err(error) => Err(lock_failed(root, &error)),
+        }
+    }
+}
+
+fn busy() -> Failure {
+    Failure::refused("task_running", "a task or a verification runs in this repository")
+        .hint("wait for it to end; `act status` shows it, `act cancel` ends a task")
+}
+
 /// The repository of a run, and where the run is reported.
 struct Surroundings<'a> {
-    root: &'a OpenRoot,
+    turn: &'a Turn,
+    context: &'a TaskContext,
     audit: &'a Audit,
     events: &'a Events,
 }
 
 async fn run_and_report(
     ready: VerificationParts,
-    Surroundings { root, audit, events }: Surroundings<'_>,
+    Surroundings { turn, context, audit, events }: Surroundings<'_>,
     purpose: &mut Purpose<'_>,
     cancel: &CancellationToken,
 ) -> Result<Option<Verification>, Failure> {
@@ -163,7 +247,9 @@ async fn run_and_report(
     retention::sweep_killed(&artifacts, events).await;
     let name = &config.pipeline.image;
     let (resolved, downloads) = match purpose {
-        Purpose::Verify(downloads) => (engine.ensure_image(name, events, cancel).await, *downloads),
+        Purpose::Verify(wanted) => {
+            (engine.ensure_image(name, events, cancel).await, wanted.downloads)
+        }
         Purpose::CheckClaim(claim) => {
             (claim.image(&engine, name, events, cancel).await?, Downloads::Private)
         }
@@ -177,7 +263,7 @@ async fn run_and_report(
         engine,
         image,
         artifacts,
-        repo: root.clone(),
+        repo: turn.lock.root().clone(),
         config: Arc::new(VerificationConfig::of(&config)),
         variant: None,
         tests_weakened: Arc::default(),
@@ -189,19 +275,16 @@ async fn run_and_report(
         audit: audit.clone(),
         events: events.clone(),
     };
-    Ok(verifier.run(1, cancel).await)
-}
-
-fn lock(root: &Path) -> Result<RepoLock, Failure> {
-    match RepoLock::try_acquire(root) {
-        Ok(Some(lock)) => Ok(lock),
-        Ok(None) => Err(Failure::refused(
-            "task_running",
-            "a task or a verification runs in this repository",
-        )
-        .hint("wait for it to end; `act status` shows it, `act cancel` ends a task")),
-        Err(error) => Err(lock_failed(root, &error)),
+    // Without the downloads of earlier runs is another run than with them.
+    let may_reuse =
+        matches!(purpose, Purpose::Verify(Wanted { fresh: false, downloads: Downloads::Shared }));
+    if may_reuse {
+        let found = reuse::earlier_run(&verifier, context, &turn.joined);
+        if let Some(earlier) = cancel.run_until_cancelled(found).await.transpose()?.flatten() {
+            return Ok(Some(earlier));
+        }
     }
+    Ok(verifier.run(1, cancel).await)
 }
 
 /// Repeats a run and compares the results. Returns `None` when cancelled.

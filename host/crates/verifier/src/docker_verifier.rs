@@ -7,6 +7,7 @@
 use crate::container::Container;
 use crate::engine::{Engine, owner_labels};
 use crate::image::ResolvedImage;
+use crate::inputs::{Beside, Inputs, Reading};
 use crate::passwd::{PASSWD, passwd_of, with_user};
 use crate::pipeline::{VerificationConfig, after_run, cut_off_warning, oom_warning, run_steps};
 use crate::remote_engine::{self, VolumeStore};
@@ -27,7 +28,7 @@ use act_fs::{Dir, Identity};
 use act_records::artifacts::{
     ARTIFACTS, ArtifactDir, Base, RunDir, STEP_PARTS, Swept, manifest_digest, steps_digest,
 };
-use act_workspace::{CopyError, OpenRoot, PathGlobs, RootMoved, head_commit, tree_digest};
+use act_workspace::{CopyError, OpenRoot, PathGlobs, RootMoved, head_commit};
 use bollard::exec::StartExecResults;
 use bollard::models::ExecConfig;
 use futures_util::StreamExt;
@@ -314,6 +315,8 @@ struct Run<'a> {
     green: Option<RunId>,
     /// The engine does not mount directories of this machine.
     remote: bool,
+    /// The inputs of a cold run of the working tree, if none of them changed while it ran.
+    inputs: Option<Inputs>,
     /// The container could not be removed, so its processes may still write into the directory of the run.
     container_left: bool,
 }
@@ -381,6 +384,7 @@ impl<'a> Run<'a> {
             base,
             green,
             remote: false,
+            inputs: None,
             container_left: false,
         }
     }
@@ -431,6 +435,7 @@ impl<'a> Run<'a> {
         repo.check_not_moved().map_err(root_moved)?;
         let mut log = RunLog::create(&self.dir)
             .map_err(|error| InfraError::from_io("create the run's log", &error))?;
+        let before = self.beside(&include).await;
         // Dropped in reverse order, so that the volumes of the workspace outlive the container.
         let Some((mut workspace, container)) = self.start(&include).await? else {
             return Ok(None);
@@ -463,8 +468,8 @@ impl<'a> Run<'a> {
         }
 
         // The container cannot write to the repository, so the tree is read while the engine removes the container.
-        let path = repo.path().to_owned();
-        let after = blocking(move || Ok(tree_digest(&path, &include)));
+        let (path, settings) = (repo.path().to_owned(), config.clone());
+        let after = blocking(move || Ok(Reading::of(&path, &include, &settings)));
         let after = self.cancel.run_until_cancelled(after);
         let (removed, after) = tokio::join!(container.remove(), after);
         if let Err(error) = removed {
@@ -482,7 +487,21 @@ impl<'a> Run<'a> {
         let (Some(verdict), Some(after)) = (verdict, after) else { return Ok(None) };
         let infra = matches!(verdict, Verdict::Infra(_));
         self.tail = (log.printed() || !infra).then(|| log.tail());
+        if let (Some(before), Ok(Ok(after))) = (&before, &after) {
+            self.inputs = after.inputs_since(before, self.verifier);
+        }
+        let after = after.map(|after| after.map(|after| after.tree));
         Ok(Some(self.compare_trees(verdict, after)))
+    }
+
+    /// Reads what lies beside the tree before a run that may be answered with later: a cold one of the working tree.
+    async fn beside(&self, include: &Arc<PathGlobs>) -> Option<Beside> {
+        if self.base.is_some() || self.verifier.variant.is_some() {
+            return None;
+        }
+        let (path, include) = (self.verifier.repo.path().to_owned(), include.clone());
+        // A tree that cannot be read is reported when the run reads it.
+        blocking(move || Ok(Beside::of(&path, &include).ok())).await.ok()?
     }
 
     /// Prepares the workspace and starts the container over it; returns `None` when cancelled.
@@ -770,6 +789,7 @@ impl<'a> Run<'a> {
             artifact_paths: blocking(move || dir.artifact_paths()).await.unwrap_or_default(),
             manifest,
             warnings: self.warnings,
+            reused: None,
         }
     }
 
@@ -808,6 +828,7 @@ impl<'a> Run<'a> {
             .digest("tree_after", manifest.tree_digest_after.as_deref())
             .digest("steps", steps.as_deref())
             .digest("manifest", manifest_digest(manifest).as_deref())
+            .digest("inputs", self.inputs.as_ref().map(|inputs| inputs.others.as_str()))
             .count("warnings", self.warnings.len() as u64)
             .names(marks(&self.warnings, &names));
         let record = match verdict {

@@ -25,7 +25,7 @@
 //! The program's own crate is the only user; the agent knows a `Verifier`. No other crate names `bollard`, the client
 //! of the engine.
 //!
-//! `docker_verifier` holds the course of a run. It uses `workspace` for what the steps see, `container` for the
+//! `docker_verifier` holds the course of a run, and `inputs` says when a later one would be the same. It uses `workspace` for what the steps see, `container` for the
 //! container, `steps` for the commands in it, and `pipeline` for the verdict. `warm` decides which attempts begin with what
 //! `prepare` left ([`WarmRuns`]). `remote_engine` replaces mounts by
 //! archives for an engine on another machine.
@@ -38,6 +38,7 @@ mod docker_error;
 mod docker_verifier;
 mod engine;
 mod image;
+mod inputs;
 mod no_tests;
 mod oom;
 mod passwd;
@@ -56,6 +57,7 @@ pub use docker_error::EngineUnavailable;
 pub use docker_verifier::{DockerVerifier, Downloads, Variant};
 pub use engine::{Engine, Machine};
 pub use image::{FoundImage, NameNow, RecordedImage, ResolvedImage};
+pub use inputs::Inputs;
 pub use pipeline::VerificationConfig;
 pub use remote_engine::CacheVolume;
 pub use warm::{BaseUnderWay, ChangedFile, GateChange, WarmRuns};

@@ -4,7 +4,7 @@
 //! [`tree_digest`] is their identity. [`VerificationScope`] answers for one path whether it belongs to them, which a
 //! task asks before it writes. [`special_files`] finds what a copy cannot hold and a read-only mount does not protect.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read};
@@ -29,6 +29,10 @@ use super::view::{Kind, StopCheck};
 const MAX_FILES: usize = 2_000_000;
 /// Number of bytes that a reader of whole trees reads at a time.
 pub const READ_AT_ONCE: usize = 64 << 10;
+/// Maximum number of names beside a set that are compared. A comparison of more takes seconds.
+const MAX_BESIDE: usize = 500_000;
+/// Seconds in which a file may change again without another time of change, on file systems that count in seconds.
+const JUST_NOW: i64 = 1;
 /// Maximum number of special files, and of mounts, that are named.
 const MAX_SPECIAL: usize = 256;
 /// Maximum number of names that are looked at for special files.
@@ -349,19 +353,78 @@ impl CopySet {
     /// # Errors
     /// The errors of [`CopySet::open`].
     pub fn tree(&self) -> Result<Tree, CopyError> {
+        self.tree_seen(&mut |_, _| {})
+    }
+
+    /// Reads every file once, hands each piece of it to `see`, and computes the digests.
+    ///
+    /// # Errors
+    /// The errors of [`CopySet::open`].
+    pub fn tree_seen(&self, see: &mut dyn FnMut(&CopyEntry, &[u8])) -> Result<Tree, CopyError> {
         let mut tree = TreeBuilder::default();
         let mut buffer = vec![0; READ_AT_ONCE];
         for entry in &self.entries {
             match entry.kind {
                 Kind::Link => tree.link(entry, &self.link_target(entry)?),
                 _ => {
-                    tree.file(entry, &mut self.open(entry)?, &mut buffer, &mut |_| Ok(())).map_err(
+                    let mut piece = |bytes: &[u8]| {
+                        see(entry, bytes);
+                        Ok(())
+                    };
+                    tree.file(entry, &mut self.open(entry)?, &mut buffer, &mut piece).map_err(
                         |error| explain(entry, Errno::from_io_error(&error).unwrap_or(Errno::IO)),
                     )?
                 }
             }
         }
         Ok(tree.finish())
+    }
+
+    /// Returns a digest of the files below the root that are not in the set, but for `.git` of the root itself: of their
+    /// paths, sizes, numbers and times of change, because they may be many gigabytes and no program can set the time at
+    /// which an inode changed. Returns `None` where they cannot be compared: there are too many, or one changed just now,
+    /// so that it may change again at the same time as the system counts it.
+    pub fn beside(&self) -> Option<String> {
+        let inside: HashSet<&[u8]> =
+            self.entries.iter().map(|entry| entry.path.as_os_str().as_bytes()).collect();
+        let now = act_core::clock::now().timestamp();
+        let start = self.root.open_real(b"", DIRECTORY).ok()?;
+        let mut names = act_fs::Walk::new(start).ok()?;
+        let mut found = vec![];
+        while let Some(act_fs::Entry { name, .. }) = names.next_entry().ok()? {
+            let path = names.path(&name);
+            if path == b".git" || inside.contains(path.as_slice()) {
+                continue;
+            }
+            if found.len() >= MAX_BESIDE {
+                return None;
+            }
+            let Ok(stat) = statat(names.here(), &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
+            let mut hash = Sha256::new();
+            hash.update(&path);
+            hash.update(format!("\0{:o}", stat.st_mode));
+            if FileType::from_raw_mode(stat.st_mode) == FileType::Directory {
+                // A directory that cannot be read is closed to the steps as well, which run as the same user.
+                if let Ok(handle) = names.open(&name) {
+                    if names.depth() >= MAX_DEPTH {
+                        return None;
+                    }
+                    names.enter(&name, handle).ok()?;
+                }
+            } else {
+                if stat.st_ctime >= now.saturating_sub(JUST_NOW) {
+                    return None;
+                }
+                let times = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
+                hash.update(format!(" {} {} {times:?}", stat.st_size, stat.st_ino));
+            }
+            found.push(hash.finalize());
+        }
+        // The system lists names in any order.
+        found.sort_unstable();
+        let mut whole = Sha256::new();
+        found.iter().for_each(|one| whole.update(one));
+        Some(hex(&whole.finalize()))
     }
 }
 

@@ -11,18 +11,19 @@
 //! `.gitignore` needs a new one. Where rules are too large or cannot be read, everything that they cover counts as
 //! ignored.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::{CStr, OsStr};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use act_fs::{DIRECTORY, READ, Root};
+use act_fs::{DIRECTORY, READ, Root, hex};
 use ignore::Match;
 use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, statat};
 use rustix::io::Errno;
+use sha2::{Digest, Sha256};
 
 use super::lock::RootIdentity;
 use super::reading::{read_whole, regular};
@@ -477,6 +478,55 @@ const MAX_HOPS: usize = 5;
 /// in a form that is not read here.
 pub fn head_commit(root: &Path) -> Option<String> {
     governing_tree(&Root::open(root).ok()?).0?.git.head()
+}
+
+/// Maximum number of references in files of their own.
+const MAX_LOOSE: usize = 100_000;
+
+/// Returns a digest of what commands of git report about the working tree at `root` beside its files: HEAD, index,
+/// references and configuration. A directory without git has one too. Returns `None` where they cannot be read whole.
+pub fn git_state(root: &Path) -> Option<String> {
+    let mut hash = Sha256::default();
+    let Some(tree) = governing_tree(&Root::open(root).ok()?).0 else {
+        return Some(hex(&hash.finalize()));
+    };
+    for dir in [&tree.git.own, &tree.git.common] {
+        // References are in tables, whose format is not read here.
+        if bytes(dir, b"reftable/tables.list", MAX_PACKED).is_some() {
+            return None;
+        }
+        for name in ["HEAD", "index", "packed-refs", "config"] {
+            let most = if name == "index" { MAX_INDEX } else { MAX_PACKED };
+            let bytes = match act_fs::file(dir, name) {
+                Ok(file) => Some(act_fs::read_bounded(file, most).ok()?),
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
+                Err(_) => return None,
+            };
+            hash.update(format!("{name}\0{:?}\0", bytes.as_ref().map(Vec::len)));
+            hash.update(bytes.unwrap_or_default());
+        }
+        let Ok(refs) = dir.open_real(b"refs", DIRECTORY) else { continue };
+        let mut names = act_fs::Walk::new(refs).ok()?;
+        let mut loose = BTreeMap::new();
+        while let Some(act_fs::Entry { name, .. }) = names.next_entry().ok()? {
+            if let Ok(inside) = names.open(&name) {
+                if names.depth() >= act_fs::MAX_DEPTH {
+                    return None;
+                }
+                names.enter(&name, inside).ok()?;
+                continue;
+            }
+            let file = act_fs::file(names.here(), &*name).ok()?;
+            loose.insert(names.path(&name), act_fs::read_bounded(file, MAX_POINTER).ok()?);
+            if loose.len() > MAX_LOOSE {
+                return None;
+            }
+        }
+        for (name, id) in loose {
+            hash.update([&name[..], b"\0", &id[..], b"\0"].concat());
+        }
+    }
+    Some(hex(&hash.finalize()))
 }
 
 /// The git directory of a root, from which its history may be read.

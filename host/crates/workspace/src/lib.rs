@@ -61,7 +61,7 @@ pub use copy_set::{
     UnverifiedFile, differing_files, special_files, tree_digest,
 };
 pub use exclusion::{HiddenFile, Rule, hidden_files};
-pub use git::{GitPlace, git_place, head_commit, prefix_in_git};
+pub use git::{GitPlace, git_place, git_state, head_commit, prefix_in_git};
 pub use guarded::{GUARDED, Guarded, is_guarded};
 pub use history::{CommitFiles, History, HistoryLimits, history};
 pub use listing::{Entries, Entry, MAX_ENTRIES, Selection, SelectionError, files, list};

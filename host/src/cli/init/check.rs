@@ -9,7 +9,7 @@ use act_core::Failure;
 use act_core::exit::Exit;
 use act_core::verification::{Status, Verification, WarningCode};
 use act_reports::failures::{LogReader, Ran};
-use act_verifier::Downloads;
+use act_task::Wanted;
 
 /// The result of one run of the pipeline.
 #[derive(Debug, serde::Serialize)]
@@ -30,7 +30,7 @@ pub(super) struct Tried {
 ///
 /// As `act verify`.
 pub(super) fn run(root: &Path, output: &Output) -> Result<Option<(Tried, Exit)>, Failure> {
-    let work = act_task::verify(root, Downloads::Shared, vec![output.progress_sink()]);
+    let work = act_task::verify(root, Wanted::default(), vec![output.progress_sink()]);
     let Some(verification) = block_on(work)?? else { return Ok(None) };
     let ran = seen(root, &verification);
     let tried = Tried {

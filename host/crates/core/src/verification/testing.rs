@@ -53,6 +53,7 @@ pub fn verification(verdict: Verdict, steps: &[&str], log: &str) -> Verification
             act_version: "0".into(),
         }),
         warnings: Vec::<Warning>::new(),
+        reused: None,
     }
 }
 

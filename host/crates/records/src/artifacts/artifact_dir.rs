@@ -283,6 +283,16 @@ impl ArtifactDir {
         Ok(state)
     }
 
+    /// Opens the directory whose lock a verification of a repository holds from its beginning to its end. The name is that of
+    /// the repository's identity.
+    ///
+    /// # Errors
+    /// It cannot be created or opened; a link in its place is refused.
+    pub fn verifying(&self, repo: &str) -> io::Result<Dir> {
+        let name = act_workspace::digest(repo.as_bytes());
+        self.state()?.private_subdirectory("verifying")?.private_subdirectory(name.as_str())
+    }
+
     /// Opens `state/`, or returns `None` when nothing was ever stored.
     pub(super) fn existing_state(&self) -> io::Result<Option<Dir>> {
         self.top.existing_subdirectory("state")

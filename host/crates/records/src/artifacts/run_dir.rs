@@ -232,22 +232,7 @@ impl RunDir {
     /// # Errors
     /// A directory cannot be listed.
     pub fn artifact_paths(&self) -> io::Result<Vec<String>> {
-        let mut found = vec![];
-        if self.handle.stat("manifest.json").is_ok() {
-            found.push("manifest.json".to_owned());
-        }
-        let mut logs = names(&self.logs)?;
-        logs.sort();
-        found.extend(logs.into_iter().map(|name| format!("logs/{name}")));
-        for part in STEP_PARTS {
-            if let Ok(part_handle) = self.handle.subdirectory(part)
-                && !names(&part_handle)?.is_empty()
-            {
-                found.push(part.to_owned());
-            }
-        }
-        let absolute = |name: String| self.path.join(name).to_string_lossy().into_owned();
-        Ok(found.into_iter().map(absolute).collect())
+        paths_in(&self.handle, &self.logs, &self.path)
     }
 
     /// Returns the bytes that an ordinary user can still write on the run's file system.
@@ -258,6 +243,25 @@ impl RunDir {
         let stat = rustix::fs::fstatvfs(self.handle.as_fd())?;
         Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
     }
+}
+
+fn paths_in(run: &Dir, logs: &Dir, path: &Path) -> io::Result<Vec<String>> {
+    let mut found = vec![];
+    if run.stat("manifest.json").is_ok() {
+        found.push("manifest.json".to_owned());
+    }
+    let mut logs = names(logs)?;
+    logs.sort();
+    found.extend(logs.into_iter().map(|name| format!("logs/{name}")));
+    for part in STEP_PARTS {
+        if let Ok(part_handle) = run.subdirectory(part)
+            && !names(&part_handle)?.is_empty()
+        {
+            found.push(part.to_owned());
+        }
+    }
+    let absolute = |name: String| path.join(name).to_string_lossy().into_owned();
+    Ok(found.into_iter().map(absolute).collect())
 }
 
 /// Lists a directory that a step may have filled with names.
@@ -308,6 +312,17 @@ impl ArtifactDir {
             }
         }
         Ok(None)
+    }
+
+    /// Returns the absolute paths of the files of an ended run, like [`RunDir::artifact_paths`].
+    ///
+    /// # Errors
+    ///
+    /// The run was removed, or a directory cannot be listed.
+    pub fn paths_of(&self, run_id: &RunId) -> io::Result<Vec<String>> {
+        let run = self.run(run_id)?;
+        let path = self.path().join("runs").join(run_id.as_str());
+        paths_in(&run, &run.subdirectory("logs")?, &path)
     }
 
     /// Returns the directories that hold evidence of a run: its own, and its proof.

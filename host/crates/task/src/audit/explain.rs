@@ -176,7 +176,7 @@ const UNREADABLE: &str = "all fields, because it cannot be read";
 /// Number of records about a run itself: its start and its end.
 const MOST_OF_RUN: usize = 2;
 
-pub(super) fn is(record: &Record, event: Event) -> bool {
+pub(crate) fn is(record: &Record, event: Event) -> bool {
     record.event == event.as_str()
 }
 
@@ -366,7 +366,7 @@ impl Explanation {
     }
 
     /// Compares the fields of the log with those of the manifest.
-    pub(super) fn compare(&self, recorded: &RecordedManifest) -> ManifestCheck {
+    pub(crate) fn compare(&self, recorded: &RecordedManifest) -> ManifestCheck {
         let manifest = &recorded.manifest;
         let fields = [
             ("status", manifest.status == self.status()),

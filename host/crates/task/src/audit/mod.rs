@@ -23,13 +23,13 @@ use act_records::artifacts::ArtifactDir;
 use act_workspace::RootIdentity;
 
 /// The audit log of an ARTIFACT_DIR, which is read from its beginning for each question.
-struct Logbook {
+pub(super) struct Logbook {
     artifacts: Arc<ArtifactDir>,
 }
 
 impl Logbook {
     /// Opens the log of the ARTIFACT_DIR, from any directory.
-    fn open(start: &Path) -> Result<Self, Failure> {
+    pub(super) fn open(start: &Path) -> Result<Self, Failure> {
         let root = act_config::find_root(start)?.map(|root| root.path);
         Ok(Self { artifacts: prepare::artifacts_for(root.as_deref())? })
     }
@@ -57,7 +57,7 @@ impl Logbook {
     /// # Errors
     ///
     /// The log cannot be read.
-    fn each(&self, mut take: impl FnMut(Record) -> bool) -> Result<u64, Failure> {
+    pub(super) fn each(&self, mut take: impl FnMut(Record) -> bool) -> Result<u64, Failure> {
         let mut reader = self.reader()?;
         let mut unreadable = 0;
         while let Some(item) = reader.next_line().map_err(|error| unread(&error))? {
