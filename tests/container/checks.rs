@@ -160,6 +160,36 @@ async fn a_secret_of_the_repository_is_empty_in_a_check() {
     assert_eq!(world.printed_by(&checker, "cat .env deploy/server.pem").await, SECRET);
 }
 
+// VERIFIER-56, VERIFIER-33: the image alone suffices where the pipeline prepares nothing, on an engine elsewhere as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_engine_that_shares_no_files_runs_checks_after_the_image_alone() {
+    let Some(far) = crate::elsewhere::Far::start().await else { return };
+    let mut world = World::with_secrets().await;
+    (world.engine, world.docker) = (far.engine.clone(), far.docker.clone());
+    let checker = world.checker(false).await;
+    let red = world.check(&checker, "sh tests/test.sh; echo x > code; cat code").await;
+    assert_eq!((red.end, red.over), (CheckEnd::Exited(0), CheckedOver::Image), "{red:?}");
+    assert_eq!(red.output, "x\n");
+    std::fs::write(world.repo().join("code"), "two\n").unwrap();
+    assert_eq!(world.check(&checker, "sh tests/test.sh").await.end, CheckEnd::Exited(0));
+    finds_nothing(&world, &checker).await;
+    let printed = world.printed_by(&checker, "ls -A .git /workspace/.git /artifacts/git").await;
+    assert!(!printed.contains("HEAD"), "{printed}");
+    assert_eq!(runs(&world), 0);
+    for line in world.audited() {
+        if line["event"] == "check_started" {
+            far.nothing_is_left(line["object"].as_str().unwrap()).await;
+        }
+    }
+    // There is no base on such an engine, and what `prepare` installs is not in the image.
+    let mut world = World::with_secrets().await.preparing();
+    (world.engine, world.docker) = (far.engine.clone(), far.docker.clone());
+    let checker = world.checker(true).await;
+    let refused = checker.check("true", &world.cancel).await.unwrap().unwrap_err();
+    let NotChecked::NoBase(why) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("does not mount directories of this machine"), "{why}");
+}
+
 // VERIFIER-57: what `prepare` made had the secrets, and may hold copies of them.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_secret_is_empty_in_a_check_over_a_base_and_so_are_its_copies() {

@@ -28,15 +28,15 @@ fn blind(certificates: Option<&Path>) -> Option<OwnEngine> {
 
 /// An engine behind a tunnel that does not see our files: one of our own, or Podman, which there is never taken
 /// for one that does.
-struct Far {
-    engine: Engine,
-    docker: Docker,
+pub(crate) struct Far {
+    pub(crate) engine: Engine,
+    pub(crate) docker: Docker,
     _tunnel: Tunnel,
     _own: Option<OwnEngine>,
 }
 
 impl Far {
-    async fn start() -> Option<Self> {
+    pub(crate) async fn start() -> Option<Self> {
         let here = World::new().await;
         let (host, docker, own) = if here.is_podman() {
             (here.engine.host().to_owned(), here.docker, None)
@@ -51,6 +51,11 @@ impl Far {
 
     async fn world(&self) -> World {
         world(&self.engine, &self.docker).await
+    }
+
+    /// Fails if the engine has a container or a volume of this run.
+    pub(crate) async fn nothing_is_left(&self, run_id: &str) {
+        nothing_is_left(&self.docker, run_id).await;
     }
 }
 
