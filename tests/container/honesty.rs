@@ -3,9 +3,9 @@
 use std::io::Read;
 
 use act_config::Workspace;
-use act_core::verification::{ErrorType, Status};
+use act_core::verification::{ErrorType, Status, Verifier};
 
-use crate::world::{SmallDisk, World};
+use crate::world::{SmallDisk, VerifyResponse, World};
 
 // VERIFIER-30, security line 88
 #[tokio::test(flavor = "multi_thread")]
@@ -79,4 +79,47 @@ async fn a_green_step_in_which_no_test_ran_is_told() {
     assert_eq!(response.status, Status::Pass);
     assert_eq!(World::warned(&response), ["no_tests_ran"]);
     assert_eq!(response.warnings[0].step.as_deref(), Some("test"));
+}
+
+// VERIFIER-5, VERIFIER-30, security line 324
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_that_the_host_makes_during_a_run_is_out_of_reach() {
+    for view in [Workspace::Copy, Workspace::Overlay] {
+        let mut world = World::new().await.view(view).file("code", "one").step(
+            "talk",
+            "echo ready; for i in $(seq 20); do sleep 0.2; \
+             for s in /workspace/late.sock /artifacts/build/tree/late.sock; do \
+             echo word | timeout 2 nc local:$s 2>/dev/null; done; done; true",
+        );
+        let gate = world.gate().await;
+        let cancel = world.cancel.clone();
+        let run = tokio::spawn(async move { gate.run(1, &cancel).await });
+        world.printed("ready").await;
+        let socket = std::os::unix::net::UnixListener::bind(world.repo().join("late.sock"));
+        let socket = socket.unwrap();
+        let response = VerifyResponse::from(run.await.unwrap().unwrap());
+        assert_eq!(response.status, Status::Pass, "{view:?} {response:?}");
+        socket.set_nonblocking(true).unwrap();
+        assert!(socket.accept().is_err(), "{view:?}: a step connected");
+    }
+}
+
+// VERIFIER-5
+#[tokio::test(flavor = "multi_thread")]
+async fn the_copied_tree_is_also_read_only_at_workspace_and_shows_nothing_else() {
+    let world = World::new()
+        .await
+        .file("code", "one\n")
+        .file(".gitignore", "private\n")
+        .file("private", "do not show")
+        .view(Workspace::Copy)
+        .step("look", "cat /workspace/code; ls /workspace; touch /workspace/x; echo two > code")
+        .step("again", "cat /workspace/code; ! cat /workspace/private");
+    let mut world = world;
+    world.pipeline.source_writes = act_config::SourceWrites::Warn;
+    let response = world.run().await;
+    assert_eq!(response.status, Status::Pass, "{response:?}");
+    let log = response.tail_log.as_deref().unwrap();
+    assert!(log.starts_with("one\ncode\n") && log.contains("two\n"), "{log}");
+    assert!(log.contains("Read-only file system") && !log.contains("do not show"), "{log}");
 }

@@ -11,6 +11,7 @@
 
 mod audit;
 mod checks;
+mod closed_network;
 mod elsewhere;
 mod gate;
 mod honesty;

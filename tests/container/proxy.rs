@@ -18,6 +18,14 @@ pub(crate) struct Refusal {
     pub(crate) status: u16,
 }
 
+/// What a proxy does to the traffic.
+#[derive(Clone, Copy)]
+enum Fault {
+    Refuses(Refusal),
+    /// The connection with the output of a step is cut after this word.
+    CutsAfter(&'static str),
+}
+
 /// What the engine behind the proxy was asked, by the first lines of the requests.
 pub(crate) type Asked = Arc<Mutex<Vec<String>>>;
 
@@ -56,6 +64,21 @@ impl Proxy {
         refusal: Refusal,
         refuses: impl Fn(usize) -> bool + Send + Sync + 'static,
     ) -> (Self, Asked) {
+        Self::with(at, engine, Fault::Refuses(refusal), refuses)
+    }
+
+    /// Starts a proxy that cuts the connection with the output of a step once the step has printed `word`, and notes the first
+    /// line of each request.
+    pub(crate) fn cutting_output(at: &Path, engine: &str, word: &'static str) -> (Self, Asked) {
+        Self::with(at, engine, Fault::CutsAfter(word), |_| true)
+    }
+
+    fn with(
+        at: &Path,
+        engine: &str,
+        fault: Fault,
+        refuses: impl Fn(usize) -> bool + Send + Sync + 'static,
+    ) -> (Self, Asked) {
         let socket = at.join("engine.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let engine = engine.strip_prefix("unix://").expect("a local engine").to_owned();
@@ -68,7 +91,7 @@ impl Proxy {
                 let mut connections = connections.lock().unwrap();
                 let Some(connections) = connections.as_mut() else { return };
                 connections.push(tokio::spawn(async move {
-                    let _ = one_request(client, &engine, refusal, &*refuses, &seen).await;
+                    let _ = one_request(client, &engine, fault, &*refuses, &seen).await;
                 }));
             }
         });
@@ -93,7 +116,7 @@ impl Proxy {
 async fn one_request(
     mut client: UnixStream,
     engine: &str,
-    refusal: Refusal,
+    fault: Fault,
     refuses: &(dyn Fn(usize) -> bool + Send + Sync),
     seen: &Asked,
 ) -> std::io::Result<()> {
@@ -110,7 +133,10 @@ async fn one_request(
     seen.lock().unwrap().push(line.clone());
     let path = line.split(' ').nth(1).unwrap_or_default();
     let path = path.split('?').next().unwrap_or_default();
-    if path.contains(refusal.path) && path.ends_with(refusal.end) {
+    if let Fault::Refuses(refusal) = fault
+        && path.contains(refusal.path)
+        && path.ends_with(refusal.end)
+    {
         let count = {
             let seen = seen.lock().unwrap();
             seen.iter().filter(|line| line.contains(refusal.path)).count()
@@ -134,7 +160,31 @@ async fn one_request(
         false => closing(&head),
     };
     engine.write_all(&head).await?;
+    if let (true, Fault::CutsAfter(word)) = (upgrades, fault) {
+        return until_printed(client, engine, word).await;
+    }
     tokio::io::copy_bidirectional(&mut client, &mut engine).await.map(drop)
+}
+
+/// Relays an upgraded connection until the engine has sent `word`, and closes both sides.
+async fn until_printed(client: UnixStream, engine: UnixStream, word: &str) -> std::io::Result<()> {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_engine, mut to_engine) = engine.into_split();
+    let up = tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_engine).await });
+    let (mut sent, mut piece) = (vec![], [0; 4096]);
+    while !String::from_utf8_lossy(&sent).contains(word) {
+        match from_engine.read(&mut piece).await? {
+            0 => break,
+            length => {
+                sent.extend_from_slice(&piece[..length]);
+                // The last frame is cut, because a connection that ends between two frames looks like the end of the output.
+                let is_last = String::from_utf8_lossy(&sent).contains(word);
+                to_client.write_all(&piece[..length - usize::from(is_last)]).await?;
+            }
+        }
+    }
+    up.abort();
+    Ok(())
 }
 
 /// Returns the request with a header that makes the engine close the connection after its answer.

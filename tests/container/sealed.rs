@@ -121,6 +121,7 @@ async fn a_file_system_mounted_below_the_repository_is_out_of_reach() {
     let world = World::new()
         .await
         .file("code", "one")
+        .file(".gitignore", "disk/\n")
         .step("write", "ls /workspace/disk; touch /workspace/disk/new && echo WORKED; true");
     let Some(_mounted) = SmallDisk::mount(&world.repo().join("disk")) else { return };
     std::fs::write(world.repo().join("disk/inside"), "x").unwrap();

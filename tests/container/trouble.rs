@@ -248,3 +248,36 @@ async fn an_engine_that_answers_with_errors_is_asked_again_and_is_no_failure_of_
     let (response, _) = over_refusing(&mut world, Refusal { status: 500, ..inspect }, passes).await;
     assert_eq!(response.status, Status::Pass, "{response:?}");
 }
+
+// VERIFIER-20, security line 321
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cut_output_is_no_failure_of_the_code_and_starts_nothing_again() {
+    for (command, passes) in [
+        // Some engines end a step whose output nobody takes by a signal.
+        ("trap '' TERM; echo ready; sleep 2; exit 0", true),
+        ("trap '' TERM; echo ready; sleep 2; exit 1", false),
+    ] {
+        let mut world = World::new().await.step("cut", command);
+        let host = world.engine.host().to_owned();
+        let (proxy, asked) = Proxy::cutting_output(world.outside(), &host, "ready");
+        let engine = Engine::connect_to(&proxy.host()).await.unwrap();
+        let gate = world.gate_with(engine, world.gate().await.image);
+        let response = VerifyResponse::from(gate.run(1, &world.cancel).await.unwrap());
+        let asked = asked.lock().unwrap().clone();
+        proxy.cut();
+        let of = |end: &str| {
+            let starts = |line: &&String| line.starts_with("POST") && line.contains(end);
+            asked.iter().filter(starts).filter(|line| line.contains("/exec")).count()
+        };
+        assert_eq!((of("/start"), of("/exec HTTP")), (1, 1), "{command}: {asked:#?}");
+        assert!(World::warned(&response).contains(&"log_incomplete"), "{command}: {response:?}");
+        if passes {
+            assert_eq!(response.status, Status::Pass, "{command}: {response:?}");
+        } else {
+            assert_eq!(response.error_type, Some(ErrorType::Unknown), "{command}: {response:?}");
+            let message = response.error_message.as_ref().unwrap();
+            assert!(message.contains("output"), "{command}: {message}");
+        }
+        assert_eq!(world.containers_of(response.run_id.as_ref().unwrap()).await, 0);
+    }
+}

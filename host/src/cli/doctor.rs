@@ -13,7 +13,7 @@ use crate::output::{Line, Output, Tone};
 use act_component::{CacheState, cache_dir, cache_state};
 use act_config::{
     CheckMode, Config, ConfigCeiling, DeadlineSettings, EvidenceRule, ModelAccess,
-    ModelAccessError, Root, Selected, SettingsError, UserSettings,
+    ModelAccessError, Pipeline, Root, Selected, SettingsError, UserSettings, Workspace,
 };
 use act_core::Failure;
 use act_core::event::Events;
@@ -26,9 +26,10 @@ use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
 use act_reports::commands::{Kind as CommandKind, parse_line};
 use act_task as task;
-use act_verifier::{Engine, Machine};
+use act_verifier::{Engine, Machine, Orphan, unreachable_addresses};
 use act_workspace::{
-    GUARDED, Guarded, NOTES_DIRS, NotesDir, hidden_by_unanchored_line, hidden_files,
+    GUARDED, GitPlace, Guarded, NOTES_DIRS, NotesDir, git_place, head_commit,
+    hidden_by_unanchored_line, hidden_files,
 };
 
 const AFTER_HELP: &str = "\
@@ -72,8 +73,8 @@ enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Check {
-    /// `repository`, `agent_dir`, `settings`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `leftovers`,
-    /// `components`, `model`, `timeouts`, `artifacts`, `store`, `excluded` or `model_call`.
+    /// `repository`, `git`, `agent_dir`, `settings`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `network`,
+    /// `workspace`, `leftovers`, `components`, `model`, `timeouts`, `artifacts`, `store`, `excluded` or `model_call`.
     name: &'static str,
     level: Level,
     message: String,
@@ -100,7 +101,7 @@ impl Check {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Excluded {
     path: String,
-    /// `secret`, `binary`, `build_directory`, `version_control`, `temporary` or `ignored`.
+    /// `secret`, `binary`, `build_directory`, `version_control`, `temporary`, `ignored` or `not_utf8`.
     rule: &'static str,
 }
 
@@ -267,13 +268,50 @@ fn repository(start: &Path) -> (Option<PathBuf>, Option<Config>, Vec<Check>) {
             let steps: Vec<_> =
                 config.pipeline.steps.iter().map(|step| step.name.as_str()).collect();
             let message = format!("{}: {}", config.root.display(), steps.join(", "));
-            let mut checks = vec![Check::ok(NAME, message)];
+            let mut checks = vec![Check::ok(NAME, message), git(&config.root)];
             checks.extend(notes(&config));
             checks.extend(preparation(&config));
             checks.extend(refused("ca_bundle", task::ca_bundle(&config)));
             (root, Some(config), checks)
         }
         Err(error) => (root, None, vec![Check::red(NAME, error.to_string(), error.hint())]),
+    }
+}
+
+/// Reports the git directory, which decides what is ignored, what a warm base is made of and what history the steps have.
+/// `act` reads it itself and runs no `git`.
+fn git(root: &Path) -> Check {
+    const NAME: &str = "git";
+    let head = head_commit(root);
+    let commit = |head: Option<String>| match head {
+        Some(head) => format!("HEAD is {}", head.get(..12).unwrap_or(&head)),
+        None => "there is no commit yet, so attempts begin without a warm base".to_owned(),
+    };
+    match (git_place(root), head) {
+        (Ok(GitPlace::Directory), head) => {
+            Check::ok(NAME, format!("{}; act reads .git and runs no git", commit(head)))
+        }
+        (Ok(GitPlace::Linked { .. }), head) => {
+            Check::ok(NAME, format!("a linked worktree; {}", commit(head)))
+        }
+        (Ok(GitPlace::None), Some(head)) => {
+            let head = commit(Some(head));
+            Check::ok(NAME, format!("the repository is a directory of a working tree; {head}"))
+        }
+        (Ok(GitPlace::None), None) => Check::note(
+            NAME,
+            "there is no git repository: every file is copied for each run, and attempts begin without a warm base",
+            "run `git init` and commit, if that was not meant",
+        ),
+        (Ok(GitPlace::Elsewhere), _) => Check::note(
+            NAME,
+            ".git is a link, or a file that points to a directory which does not point back (a submodule?): steps have \
+             no git history",
+            "work in the repository that the directory belongs to, if steps need the history",
+        ),
+        (Err(error), _) => {
+            Check::note(NAME, format!("cannot read .git: {error}"), "check that it may be read")
+        }
     }
 }
 
@@ -387,7 +425,11 @@ async fn containers(config: Option<&Config>, in_force: Option<task::InForce>) ->
     let what = format!("{} {} at {} ({found})", identity.name, identity.version, engine.host());
     let mut checks = vec![Check::ok("engine", what)];
     if let Some(config) = config {
-        checks.push(image(&engine, &config.pipeline.image).await);
+        let (line, architecture) = image(&engine, &config.pipeline.image).await;
+        checks.push(line);
+        let held = in_force.as_ref().map_or(config, |it| &it.config);
+        checks.extend(network(&held.pipeline, architecture.as_deref()));
+        checks.extend(workspace(&held.pipeline));
         checks.push(match engine.machine().await {
             Ok(machine) => limits(config, in_force.as_ref(), machine),
             Err(error) => Check::note("limits", error.to_string(), "look at the log of the engine"),
@@ -397,24 +439,75 @@ async fn containers(config: Option<&Config>, in_force: Option<task::InForce>) ->
     checks
 }
 
-async fn image(engine: &Engine, image: &str) -> Check {
+/// Checks the image, and returns its architecture too.
+async fn image(engine: &Engine, image: &str) -> (Check, Option<String>) {
     match engine.find_image(image).await {
         Ok(Some(found)) => {
             let message =
                 format!("{image} is present ({}/{}, {})", found.os, found.arch, found.digest);
-            Check::ok("image", message)
+            (Check::ok("image", message), Some(found.arch))
         }
-        Ok(None) => Check::note(
-            "image",
-            format!("{image} is not present yet"),
-            format!("the first task pulls it; or run `docker pull {image}` now"),
-        ),
-        Err(error) => Check::red(
-            "image",
-            error.to_string(),
-            "correct verification.container_image in agent.yaml",
-        ),
+        Ok(None) => {
+            let message = format!("{image} is not present yet");
+            let fix = format!("the first task pulls it; or run `docker pull {image}` now");
+            (Check::note("image", message, fix), None)
+        }
+        Err(error) => {
+            let fix = "correct verification.container_image in agent.yaml";
+            (Check::red("image", error.to_string(), fix), None)
+        }
     }
+}
+
+/// Says which addresses the steps with a network do not reach. `None` if no step has a network, or the image is not there.
+fn network(pipeline: &Pipeline, architecture: Option<&str>) -> Option<Check> {
+    const NAME: &str = "network";
+    let architecture = architecture.filter(|_| pipeline.all_steps().any(|step| step.network))?;
+    let private = match pipeline.private_network {
+        true => {
+            "private addresses are reachable (`network_private = \"off\"` in [verifier] of config.toml closes them)"
+        }
+        false => "private addresses are closed (network_private)",
+    };
+    let fix = "run the steps in an image for amd64 or arm64, or without network";
+    match (unreachable_addresses(architecture, pipeline.private_network), pipeline.private_network)
+    {
+        (Some(closed), _) => Some(Check::ok(
+            NAME,
+            format!(
+                "steps with a network cannot reach {}; {private}; the manifest of a run says whether the engine could \
+                 close them",
+                closed.join(", ")
+            ),
+        )),
+        (None, true) => Some(Check::note(
+            NAME,
+            format!(
+                "steps with a network can reach link-local addresses, and with them the metadata service of a cloud: act \
+                 has no helper for {architecture}"
+            ),
+            fix,
+        )),
+        (None, false) => Some(Check::red(
+            NAME,
+            format!(
+                "network_private closes private addresses to the steps, and act has no helper for {architecture}"
+            ),
+            fix,
+        )),
+    }
+}
+
+/// Says what a read-only view leaves open.
+fn workspace(pipeline: &Pipeline) -> Option<Check> {
+    (pipeline.workspace == Workspace::Readonly).then(|| {
+        Check::note(
+            "workspace",
+            "steps work in the repository itself (workspace: readonly): sockets and FIFOs that are there at the start are \
+             covered, and one that a program of yours makes during a run is open to them",
+            "set verification.workspace to copy or overlay",
+        )
+    })
 }
 
 /// Reports the limits of a step and of a task as they hold, each with the file that sets it.
@@ -500,14 +593,40 @@ fn source<T: PartialEq>(now: T, written: T, usual: T, policy: Option<T>) -> &'st
 
 async fn left_over(engine: &Engine) -> Check {
     match engine.orphaned_containers().await {
-        Ok(names) if names.is_empty() => Check::ok("leftovers", "no container of a dead run"),
-        Ok(names) => Check::note(
-            "leftovers",
-            format!("containers of dead runs: {}", names.join(", ")),
-            format!("the next task removes them; or run `docker rm -f {}` now", names.join(" ")),
-        ),
+        Ok(orphans) => left_over_of(&orphans),
         Err(error) => Check::note("leftovers", error.to_string(), "look at the log of the engine"),
     }
+}
+
+/// Reports the containers that the next task removes.
+fn left_over_of(orphans: &[Orphan]) -> Check {
+    match orphans {
+        [] => Check::ok("leftovers", "no container of a dead run"),
+        orphans => {
+            let owned: Vec<_> = orphans.iter().map(owned).collect();
+            let names: Vec<_> = orphans.iter().map(|orphan| orphan.name.as_str()).collect();
+            let count = match names.len() {
+                1 => "1 container of a dead run".to_owned(),
+                count => format!("{count} containers of dead runs"),
+            };
+            Check::note(
+                "leftovers",
+                format!("{count}: {}", owned.join(", ")),
+                format!(
+                    "the next task removes what is listed; or run `docker rm -f {}` now",
+                    names.join(" ")
+                ),
+            )
+        }
+    }
+}
+
+/// Returns the name of a container with the process that it belonged to.
+fn owned(Orphan { name, pid, uid, ended }: &Orphan) -> String {
+    let process = pid.map_or("an unknown process".to_owned(), |pid| format!("process {pid}"));
+    let user = uid.map(|uid| format!(" of user {uid}")).unwrap_or_default();
+    let why = if *ended { "which has ended" } else { "unknown here, past the deadline" };
+    format!("{name} ({process}{user}, {why})")
 }
 
 const GIB: u64 = 1 << 30;
@@ -862,6 +981,73 @@ mod tests {
     fn the_schema_of_a_report_is_published() {
         // EVENT-8
         schema::holds::<Report>("doctor");
+    }
+
+    #[test]
+    fn a_left_over_container_is_named_with_its_owner() {
+        // DOCTOR-21
+        let orphan = |name: &str, pid, uid, ended| Orphan { name: name.into(), pid, uid, ended };
+        assert_eq!(left_over_of(&[]).level, Level::Ok);
+        let one = left_over_of(&[orphan("act-run_a", Some(7), Some(1000), true)]);
+        assert_eq!(
+            one.message,
+            "1 container of a dead run: act-run_a (process 7 of user 1000, which has ended)"
+        );
+        let unknown = orphan("act-run_b", None, None, false);
+        let two = left_over_of(&[orphan("act-run_a", Some(7), None, true), unknown]);
+        assert_eq!(
+            two.message,
+            "2 containers of dead runs: act-run_a (process 7, which has ended), act-run_b (an unknown process, unknown \
+             here, past the deadline)"
+        );
+        assert!(two.fix.unwrap().ends_with("`docker rm -f act-run_a act-run_b` now"));
+    }
+
+    fn pipeline(text: &str) -> Pipeline {
+        let temp = tempfile::tempdir().unwrap();
+        let yaml = format!(
+            "verification:\n  container_image: x\n{text}  steps: [{{name: a, command: b}}]\n"
+        );
+        std::fs::write(temp.path().join("agent.yaml"), yaml).unwrap();
+        act_config::load(temp.path()).unwrap().pipeline
+    }
+
+    #[test]
+    fn the_addresses_that_steps_do_not_reach_are_named() {
+        // DOCTOR-20
+        let usual = network(&pipeline(""), Some("amd64")).unwrap();
+        assert_eq!(usual.level, Level::Ok);
+        assert!(usual.message.contains("169.254.0.0/16, fe80::/10, fd00:ec2::254; private"));
+        assert_eq!(network(&pipeline("  network: off\n"), Some("amd64")), None);
+        assert_eq!(network(&pipeline(""), Some("s390x")).unwrap().level, Level::Note);
+        let closed = Pipeline { private_network: false, ..pipeline("") };
+        let said = network(&closed, Some("arm64")).unwrap();
+        assert!(said.level == Level::Ok && said.message.contains("192.168.0.0/16"), "{said:?}");
+        assert_eq!(network(&closed, Some("s390x")).unwrap().level, Level::Red);
+    }
+
+    #[test]
+    fn a_read_only_view_is_noted_with_what_it_leaves_open() {
+        // DOCTOR-22
+        let noted = workspace(&pipeline("  workspace: readonly\n")).unwrap();
+        assert!(noted.level == Level::Note && noted.message.contains("sockets"), "{noted:?}");
+        assert_eq!(workspace(&pipeline("  workspace: copy\n")), None);
+    }
+
+    #[test]
+    fn git_has_a_line_of_its_own() {
+        // DOCTOR-22
+        let temp = tempfile::tempdir().unwrap();
+        let none = git(temp.path());
+        assert!(none.level == Level::Note && none.fix.unwrap().contains("git init"));
+        std::fs::create_dir_all(temp.path().join(".git/refs/heads")).unwrap();
+        std::fs::create_dir_all(temp.path().join(".git/objects")).unwrap();
+        std::fs::write(temp.path().join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+        let unborn = git(temp.path());
+        assert!(unborn.level == Level::Ok && unborn.message.contains("no commit"), "{unborn:?}");
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        std::fs::write(temp.path().join(".git/refs/heads/main"), commit).unwrap();
+        assert!(git(temp.path()).message.starts_with("HEAD is 0123456789ab; "));
     }
 
     #[test]

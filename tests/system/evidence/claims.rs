@@ -39,10 +39,11 @@ fn a_claim_is_run_again_and_holds_or_not() {
     let check = claim(&red, run_id(&response), 0);
     assert_eq!(check["claimed"]["reason"], "step_failed");
 
-    // Green once and never again: what git ignores is not in the tree's own digest, and steps may read it.
-    let flaky = repository(&[("test", "[ ! -e /workspace/seen ]")]).file(".gitignore", "seen\n");
+    // Green once and never again: the git directory is not in the tree's own digest, and steps may read it.
+    let flaky =
+        repository(&[("test", "[ ! -e .git/seen ]")]).file(".git/HEAD", "ref: refs/heads/x\n");
     let response = verified(&flaky, 0);
-    let flaky = flaky.file("seen", "");
+    let flaky = flaky.file(".git/seen", "");
     let check = claim(&flaky, run_id(&response), 1);
     assert_eq!(check["holds"], false);
     assert_eq!(fields(&check), ["status", "reason", "commands_executed[0]"], "{check:#}");

@@ -160,8 +160,9 @@ fn nothing_is_exported_that_is_not_proved() {
 /// AUDIT-24, AUDIT-25: warnings that weaken a passed run are recorded with its verdict, and compared.
 #[test]
 fn a_run_that_is_to_be_doubted_is_no_passed_one() {
-    let quiet = "[ -e /workspace/seen ] || echo 'Ran 0 tests in 0.000s'";
-    let act = repository(&[("build", "true"), ("unit", quiet)]).file(".gitignore", "seen\n");
+    let quiet = "[ -e .git/seen ] || echo 'Ran 0 tests in 0.000s'";
+    let act =
+        repository(&[("build", "true"), ("unit", quiet)]).file(".git/HEAD", "ref: refs/heads/x\n");
     let response = verified(&act, 0);
     assert_eq!(response["warnings"][0]["code"], "no_tests_ran");
     let run = run_id(&response).to_owned();
@@ -173,7 +174,7 @@ fn a_run_that_is_to_be_doubted_is_no_passed_one() {
     let record = resource(&statement, "audit-record");
     assert_eq!(record["annotations"]["warnings"], "no_tests_ran 2");
     act.clone().act(["audit", "explain", &run]).status(0).stdout_has("no_tests_ran 2");
-    let act = act.file("seen", "");
+    let act = act.file(".git/seen", "");
     // The second run does not say so, with the manifest of the first one and without.
     let check = claim(&act, &run, 1);
     assert_eq!(fields(&check), ["warnings"], "{check:#}");

@@ -1,5 +1,6 @@
 //! Tasks and verifications whose ARTIFACT_DIR fills up, or belongs to another user: what was told is what later commands say.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -80,7 +81,11 @@ fn task_on_a_full_disk(kib: u32, free: u32) -> Option<Told> {
     let agrees = task.state == state || (state == "QUEUED" && task.state == "CANCELLED");
     assert!(agrees, "told {state}, stored {task:?}, free {free}\n{ended}");
     assert_eq!(listed["tasks"][0]["state"], task.state.as_str(), "{ended}");
+    let status = act.clone().act(["status", "--json"]).status(0).json();
+    assert_eq!(status["last"]["state"], task.state.as_str(), "{ended}");
+    assert_eq!(status["last"]["reason"].as_str(), task.reason.as_deref(), "{ended}");
     if state == "SUCCESS" {
+        assert_eq!(exit, 0, "{ended}");
         let run_id = end["run_id"].as_str().unwrap();
         act.act(["audit", "explain", run_id]).status(0);
     } else {
@@ -112,21 +117,64 @@ fn verification_on_a_full_disk(kib: u32, free: u32) -> Option<Told> {
     Some(Told { state, exit })
 }
 
-/// What act believes lies in a directory of another user: nothing is run.
-fn foreign_round() -> Option<()> {
+/// Another user owns what act believes: nothing is run. Another user may write it: that is taken away, and what was told is
+/// what is stored.
+fn foreign_round() -> Option<String> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }
+    let mut random = rand::rng();
     let act = Act::new().pipeline(image(), &[("test", "true")]);
     act.clone().act(["queue"]).status(0);
     let inside = ["runs", "cache", "state", "state/act.db"].map(|name| act.artifacts().join(name));
     let places = [&[act.artifacts()][..], &inside].concat();
-    let place = &places[rand::rng().random_range(0..places.len())];
-    std::os::unix::fs::chown(place, Some(4321), None).unwrap();
-    let refused = act.clone().act(["verify", "--json"]).status(1);
-    assert_eq!(refused.json()["code"], "artifact_dir_foreign", "{place:?}");
-    assert_eq!(std::fs::read_dir(act.artifacts().join("runs")).unwrap().count(), 0);
-    Some(())
+    let place = &places[random.random_range(0..places.len())];
+    let (owns, is_task) = (random.random_bool(0.5), random.random_bool(0.5));
+    let mode = || std::fs::metadata(place).unwrap().permissions().mode();
+    match owns {
+        true => std::os::unix::fs::chown(place, Some(4321), None).unwrap(),
+        false => {
+            let open = std::fs::Permissions::from_mode(mode() | 0o022);
+            std::fs::set_permissions(place, open).unwrap();
+        }
+    }
+    let ended = match is_task {
+        true => act.clone().script(&whole_tasks(1)).act(["run", "task", "--json"]),
+        false => act.clone().act(["verify", "--json"]),
+    };
+    let told = if is_task { lines(&ended).pop().unwrap() } else { ended.json() };
+    let what = format!("{place:?}, owned: {owns}\n{ended}");
+    if owns {
+        assert_eq!(
+            (ended.exit_code(), &told["code"]),
+            (1, &"artifact_dir_foreign".into()),
+            "{what}"
+        );
+        std::os::unix::fs::chown(place, Some(0), None).unwrap();
+        assert!(history(&act).is_empty(), "{what}");
+        assert_eq!(std::fs::read_dir(act.artifacts().join("runs")).unwrap().count(), 0, "{what}");
+        return Some("owned by another user: refused".to_owned());
+    }
+    assert_eq!((ended.exit_code(), mode() & 0o022), (0, 0), "{what}");
+    let stored = history(&act);
+    let run_id = match is_task {
+        true => {
+            let [task] = &stored[..] else { panic!("{stored:?} {what}") };
+            assert_eq!(
+                (told["state"].as_str(), &*task.state),
+                (Some("SUCCESS"), "SUCCESS"),
+                "{what}"
+            );
+            told["run_id"].as_str().unwrap().to_owned()
+        }
+        false => {
+            assert!(stored.is_empty(), "{what}");
+            assert_eq!(told["status"], "PASS", "{what}");
+            told["run_id"].as_str().unwrap().to_owned()
+        }
+    };
+    act.clone().act(["audit", "explain", &run_id]).status(0);
+    Some("open to another user: closed".to_owned())
 }
 
 /// TASK-30, ARTIFACT-31, security line 135.
@@ -173,7 +221,7 @@ fn random_disks_that_fill_and_foreign_owners() {
         let told = match round % 3 {
             0 => task_on_a_full_disk(kib, free).map(|told| format!("task {}", told.state)),
             1 => verification_on_a_full_disk(kib, free).map(|told| format!("run {}", told.state)),
-            _ => foreign_round().map(|()| "foreign".to_owned()),
+            _ => foreign_round(),
         };
         match told {
             Some(told) => *ends.entry(told).or_default() += 1,

@@ -273,6 +273,7 @@ fn pipeline(raw: Verification) -> Result<Pipeline, ConfigError> {
         user: scalar::word(raw.user.as_ref(), "verification.user", &users)?.unwrap_or(User::Caller),
         ca_bundle: ca_bundle(raw.ca_bundle)?,
         limits: limits(&raw.limits.unwrap_or_default())?,
+        private_network: true,
         cut_off: vec![],
     })
 }

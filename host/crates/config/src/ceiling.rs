@@ -55,6 +55,8 @@ pub struct ConfigCeiling {
     pub pids: Option<u64>,
     /// `verification.network` and the `network` of each step
     pub step_network: Option<bool>,
+    /// Whether steps with a network reach private addresses. No key of `agent.yaml` says so: a clone gets what is usual.
+    pub private_network: Option<bool>,
     /// `verification.user`
     pub step_user: Option<User>,
     /// `verification.warm`
@@ -70,11 +72,12 @@ pub struct ConfigCeiling {
 }
 
 /// The table `[verifier]` of `policy.toml` and of `config.toml`: limits of the steps of a verification. `agent.yaml` has the
-/// same keys and words.
+/// same keys and words, except for `network_private`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct VerifierTable {
     network: Option<Network>,
+    network_private: Option<Network>,
     user: Option<StepUser>,
     warm: Option<WarmWord>,
     checks: Option<CheckMode>,
@@ -133,11 +136,12 @@ enum Network {
 impl VerifierTable {
     /// Writes the limits of the table into a ceiling.
     pub fn lower(self, ceiling: &mut ConfigCeiling) {
-        let Self { network, user, warm, checks, evidence, limits } = self;
+        let Self { network, network_private, user, warm, checks, evidence, limits } = self;
         (ceiling.checks, ceiling.evidence) = (checks, evidence);
         (ceiling.cpus, ceiling.memory_mb, ceiling.pids) =
             (limits.cpus, limits.memory_mb, limits.pids);
         ceiling.step_network = network.map(|network| network == Network::On);
+        ceiling.private_network = network_private.map(|network| network == Network::On);
         ceiling.step_user = user.map(|user| match user {
             StepUser::Caller => User::Caller,
             StepUser::Root => User::Root,
@@ -199,6 +203,7 @@ impl Config {
         if effective(None, None, user.step_network, policy.step_network) == Some(false) {
             pipeline.cut_off();
         }
+        lower(&mut pipeline.private_network, user.private_network, policy.private_network);
         let said = |key: &str, wanted: &dyn Display, held: &dyn Display| {
             format!(
                 "agent.yaml asks for verification.limits.{key} {wanted}, and the steps get {held}; `{key}` in \
@@ -258,7 +263,7 @@ mod tests {
         let plain = lowered(none, none);
         type Change = fn(&mut ConfigCeiling);
         type Check = fn(&Config) -> bool;
-        let keys: [(Change, Change, Check, Check); 11] = [
+        let keys: [(Change, Change, Check, Check); 12] = [
             (
                 |c| c.step_timeout = Some(Duration::from_secs(9)),
                 |c| c.step_timeout = Some(Duration::from_secs(7)),
@@ -300,6 +305,12 @@ mod tests {
                 |c| c.step_network = Some(false),
                 |c| c.pipeline.cut_off.is_empty() && c.pipeline.steps[0].network,
                 |c| c.pipeline.cut_off == ["a"] && !c.pipeline.steps[0].network,
+            ),
+            (
+                |c| c.private_network = Some(true),
+                |c| c.private_network = Some(false),
+                |c| c.pipeline.private_network,
+                |c| !c.pipeline.private_network,
             ),
             (
                 |c| c.checks = Some(CheckMode::Declared),
@@ -428,6 +439,7 @@ mod tests {
             memory_mb: Some(u64::MAX),
             pids: Some(u64::MAX),
             step_network: Some(true),
+            private_network: Some(true),
             step_user: Some(User::Root),
             warm: None,
             checks: Some(CheckMode::Any),

@@ -83,6 +83,8 @@ pub struct Pipeline {
     /// A file of certificates, as an absolute path on the host.
     pub ca_bundle: Option<PathBuf>,
     pub limits: Limits,
+    /// Steps with a network reach private addresses. Only `config.toml` and `policy.toml` take that away.
+    pub private_network: bool,
     /// Names of the steps whose network was removed by `cut_off`.
     pub cut_off: Vec<String>,
 }

@@ -436,7 +436,7 @@ mod tests {
         let settings = parse(
             "gitignore = false\nagents_md = false\n[limits]\nmax_tokens = 70\n\
              [timeouts]\nverification_step = 9000\nscout_query = 8000\nmodel_total = 3600000\n\
-             [verifier]\nnetwork = \"off\"\nuser = \"caller\"\nwarm = \"final\"\nchecks = \"off\"\nevidence = \"require\"\n[verifier.limits]\ncpus = 2\nmemory_mb = 512\npids = 64\n",
+             [verifier]\nnetwork = \"off\"\nnetwork_private = \"off\"\nuser = \"caller\"\nwarm = \"final\"\nchecks = \"off\"\nevidence = \"require\"\n[verifier.limits]\ncpus = 2\nmemory_mb = 512\npids = 64\n",
         )
         .unwrap();
         let ceiling = ConfigCeiling {
@@ -447,6 +447,7 @@ mod tests {
             memory_mb: Some(512),
             pids: Some(64),
             step_network: Some(false),
+            private_network: Some(false),
             step_user: Some(User::Caller),
             warm: Some(Warm::Final),
             checks: Some(CheckMode::Off),

@@ -357,6 +357,10 @@ pub struct Manifest {
     /// The key of the warm base that the run began with; null for a cold run.
     #[serde(default)]
     pub base: Option<String>,
+    /// The addresses that steps with a network could not reach; empty if the engine could not close them, and absent if no
+    /// step had a network.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network_closed: Option<Vec<String>>,
     pub engine: EngineIdentity,
     pub components: Vec<ComponentDigest>,
     /// Places where the tests of the task demand less than at its start, or something else; absent where there are none.
@@ -435,6 +439,7 @@ pub enum WarningCode {
     ContainerLeft,
     FewerTestsRan,
     GitUnavailable,
+    LinkLocalReachable,
     LogIncomplete,
     MountHidden,
     NeedsWritableView,
@@ -464,6 +469,7 @@ impl WarningCode {
             Self::ContainerLeft => "container_left",
             Self::FewerTestsRan => "fewer_tests_ran",
             Self::GitUnavailable => "git_unavailable",
+            Self::LinkLocalReachable => "link_local_reachable",
             Self::LogIncomplete => "log_incomplete",
             Self::MountHidden => "mount_hidden",
             Self::NeedsWritableView => "needs_writable_view",
@@ -495,6 +501,7 @@ impl WarningCode {
             | Self::ContainerLeft
             | Self::FewerTestsRan
             | Self::GitUnavailable
+            | Self::LinkLocalReachable
             | Self::NeedsWritableView
             | Self::OverlayUnavailable
             | Self::ProposalUnfinished

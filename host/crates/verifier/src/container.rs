@@ -89,8 +89,8 @@ impl Container {
         };
         let started = async {
             created.map_err(|error| creation_failed(image, error))?;
-            for (path, content) in &files {
-                engine.put_file(&name, path, content).await?;
+            for file in &files {
+                engine.put_file(&name, file).await?;
             }
             let mut oom = OomWatch::new(engine, &name);
             engine.start(&name).await?;

@@ -11,10 +11,12 @@ use crate::inputs::{Beside, Inputs, Reading};
 use crate::passwd::{PASSWD, passwd_of, with_user};
 use crate::pipeline::{VerificationConfig, after_run, cut_off_warning, oom_warning, run_steps};
 use crate::remote_engine::{self, VolumeStore};
-use crate::request::{ContainerRequest, StepUser, bind, step_environment};
+use crate::request::{ContainerRequest, Network, StepUser, bind, step_environment};
 use crate::steps::{ContainerSteps, RunLog};
 use crate::warm::{WarmEnd, WarmRuns};
-use crate::workspace::{Beginning, COPY, CacheLayer, Differences, Overlays, View, Workspace};
+use crate::workspace::{
+    Beginning, COPY, CacheLayer, Differences, Overlays, View, WORKSPACE, Workspace,
+};
 use act_audit::{Audit, AuditError, Decision, Entry, Event};
 use act_config::{Step, User, Workspace as ConfiguredWorkspace};
 use act_core::RunId;
@@ -224,7 +226,10 @@ impl DockerVerifier {
             environment: step_environment(image.path.as_deref(), readonly, ca_bundle),
             user: self.user(),
             limits: pipeline.limits,
-            network: steps.iter().any(|step| step.network),
+            network: match steps.iter().any(|step| step.network) {
+                true => Network::On,
+                false => Network::Off,
+            },
             lifetime_seconds: self.lifetime(),
             labels: self.labels(run),
         }
@@ -361,6 +366,7 @@ impl<'a> Run<'a> {
             pipeline_sha256: config.sha256.clone(),
             workspace: wanted.to_owned(),
             base: base.as_ref().map(|(base, _)| base.record.key.clone()),
+            network_closed: None,
             engine: verifier.engine.identity().clone(),
             components: verifier.components.clone(),
             tests_weakened: verifier
@@ -512,7 +518,8 @@ impl<'a> Run<'a> {
         &mut self,
         include: &Arc<PathGlobs>,
     ) -> Result<Option<(Workspace, Container)>, InfraError> {
-        let DockerVerifier { engine, image, audit, config, .. } = self.verifier;
+        let verifier = self.verifier;
+        let DockerVerifier { engine, image, audit, config, .. } = verifier;
         // The probe is not cancelled: the removal of a container that the engine is still creating would miss it.
         self.remote = !engine.shares_files(&self.dir, image).await?;
         let passwd = self.verifier.passwd(&self.dir).await?;
@@ -551,6 +558,20 @@ impl<'a> Run<'a> {
                     {
                         container.remove().await?;
                         return Err(error);
+                    }
+                    let closed =
+                        verifier.close_network(&self.dir, &container, &steps, self.cancel).await;
+                    match closed {
+                        Ok(None) => {}
+                        Ok(Some(Ok(closed))) => self.manifest.network_closed = Some(closed),
+                        Ok(Some(Err(open))) => {
+                            self.manifest.network_closed = Some(vec![]);
+                            self.warnings.push(open);
+                        }
+                        Err(error) => {
+                            container.remove().await?;
+                            return Err(error);
+                        }
                     }
                     return Ok(Some((workspace, container)));
                 }
@@ -602,7 +623,8 @@ impl<'a> Run<'a> {
             let mut in_place = artifacts.is_in_place(&dir)?;
             if let Some(pid) = plain {
                 let parts = STEP_PARTS.map(|part| (part, format!("/artifacts/{part}")));
-                let view = (view == View::Copy).then(|| ("view", COPY.to_owned()));
+                let paths = if view == View::Copy { &[COPY, WORKSPACE][..] } else { &[] };
+                let view = paths.iter().map(|path| ("view", (*path).to_owned()));
                 for (name, target) in parts.into_iter().chain(view) {
                     in_place &= is_mounted(pid, &target, dir.identity_of(name)?);
                 }

@@ -3,6 +3,7 @@
 
 use crate::docker_error::{EngineError, EngineUnavailable, Phase, io_cause};
 use crate::remote_engine::FileSharing;
+use crate::request::SentFile;
 use act_core::process::{self, Life, LookupResult, Process};
 use act_core::verification::{EngineIdentity, InfraError};
 use act_workspace::digest;
@@ -56,6 +57,8 @@ pub struct Engine {
     host: String,
     identity: EngineIdentity,
     rootless: bool,
+    /// Major and minor version of the kernel, if the engine says which it is.
+    kernel: Option<(u32, u32)>,
     /// Remembers whether the engine mounts directories of this machine.
     pub(crate) sharing: Arc<FileSharing>,
     /// Remembers whether the engine mounts overlays; unset until it was asked for one.
@@ -67,6 +70,17 @@ pub struct Engine {
 pub struct Machine {
     pub cpus: u64,
     pub memory_bytes: u64,
+}
+
+/// A container whose process is dead, or whose time is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Orphan {
+    pub name: String,
+    /// The process that the container belonged to, and its user, if its labels say so.
+    pub pid: Option<u32>,
+    pub uid: Option<u32>,
+    /// The process is known to have ended. Otherwise it cannot be looked up from here, and the container is past its deadline.
+    pub ended: bool,
 }
 
 impl Engine {
@@ -132,9 +146,10 @@ impl Engine {
         };
         let security = info.security_options.unwrap_or_default();
         let rootless = security.iter().any(|option| option.contains("name=rootless"));
+        let kernel = info.kernel_version.as_deref().and_then(kernel_version);
         let sharing = Arc::new(FileSharing::new(host, podman, info.name.as_deref()));
         let overlays = Arc::default();
-        Ok(Self { docker, host: host.to_owned(), identity, rootless, sharing, overlays })
+        Ok(Self { docker, host: host.to_owned(), identity, rootless, kernel, sharing, overlays })
     }
 
     /// Returns the address that the engine was found at.
@@ -164,6 +179,11 @@ impl Engine {
     /// Returns whether root in a container has only the rights of the caller.
     pub(crate) fn is_rootless(&self) -> bool {
         self.rootless
+    }
+
+    /// Returns whether the kernel knows routing rules for ports, as every one since 4.17 does.
+    pub(crate) fn has_rules_for_ports(&self) -> bool {
+        self.kernel.is_some_and(|version| version >= (4, 17))
     }
 
     /// Returns whether the engine mounts overlays, as far as that is known.
@@ -244,14 +264,13 @@ impl Engine {
         }
     }
 
-    /// Writes a file into a created container. Root owns it and everybody may read it.
+    /// Writes a file into a created container.
     pub(crate) async fn put_file(
         &self,
         container: &str,
-        path: &str,
-        content: &[u8],
+        file: &SentFile,
     ) -> Result<(), EngineError> {
-        let Some(archive) = archive_of(path, content) else { return Ok(()) };
+        let Some(archive) = archive_of(file.path, file.mode, &file.content) else { return Ok(()) };
         let body = bollard::body_full(Bytes::from(archive));
         let upload = self.docker.upload_to_container(container, Some(upload_options("/")), body);
         self.call(Phase::Prepare, WORK, upload).await
@@ -282,17 +301,24 @@ impl Engine {
     }
 
     /// Waits until a started container ends, and returns whether its exit code is 0. A container that runs too long
-    /// counts as failed. The state is not polled, because Podman has states that the client cannot parse.
+    /// counts as failed.
     pub(crate) async fn wait_for_success(&self, container: &str) -> Result<bool, EngineError> {
+        Ok(self.wait_for_end(container).await? == Some(0))
+    }
+
+    /// Waits until a started container ends, and returns its exit code, or `None` for a container that runs too long. The state
+    /// is not polled, because Podman has states that the client cannot parse.
+    pub(crate) async fn wait_for_end(&self, container: &str) -> Result<Option<i64>, EngineError> {
         let ended = async {
             let wait = self.docker.wait_container(container, None::<WaitContainerOptions>);
             match Box::pin(wait).next().await {
-                Some(Ok(ended)) => Ok(ended.status_code == 0),
-                Some(Err(Error::DockerContainerWaitError { .. })) | None => Ok(false),
+                Some(Ok(ended)) => Ok(Some(ended.status_code)),
+                Some(Err(Error::DockerContainerWaitError { code, .. })) => Ok(Some(code)),
+                None => Ok(None),
                 Some(Err(error)) => Err(EngineError::new(Phase::Prepare, &error)),
             }
         };
-        tokio::time::timeout(WORK, ended).await.unwrap_or(Ok(false))
+        tokio::time::timeout(WORK, ended).await.unwrap_or(Ok(None))
     }
 
     /// Returns the `oom` events of a container, earlier ones included, until the connection fails.
@@ -449,12 +475,12 @@ impl Engine {
         }
     }
 
-    /// Returns the names of the containers whose process is dead.
+    /// Returns the containers that [`Engine::reap_orphans`] would remove.
     ///
     /// # Errors
     /// The engine does not answer.
-    pub async fn orphaned_containers(&self) -> Result<Vec<String>, InfraError> {
-        Ok(self.orphans().await?.into_iter().map(|(_, name)| name).collect())
+    pub async fn orphaned_containers(&self) -> Result<Vec<Orphan>, InfraError> {
+        Ok(self.orphans().await?.into_iter().map(|(_, orphan)| orphan).collect())
     }
 
     /// Removes the containers and volumes whose process is dead.
@@ -478,21 +504,20 @@ impl Engine {
         Ok(removed?)
     }
 
-    /// Returns the ids and names of the containers whose process is dead.
-    async fn orphans(&self) -> Result<Vec<(String, String)>, InfraError> {
+    /// Returns the containers whose process is dead, with their ids.
+    async fn orphans(&self) -> Result<Vec<(String, Orphan)>, InfraError> {
         let filters = HashMap::from([("label".to_owned(), vec![RUN_ID.to_owned()])]);
         let options =
             ListContainersOptions { all: true, filters: Some(filters), ..Default::default() };
         let listed = self.settled(|| self.docker.list_containers(Some(options.clone()))).await?;
         let (this, now) = (Process::this(), act_core::clock::now().timestamp());
         let orphans = listed.into_iter().filter_map(|container| {
-            let labels = container.labels.unwrap_or_default();
-            let id = container
-                .id
-                .filter(|_| is_orphan(&labels, (&this, geteuid()), now, process::look_up))?;
             let name = container.names.unwrap_or_default().into_iter().next();
             let name = name.map(|name| name.trim_start_matches('/').to_owned());
-            Some((id.clone(), name.unwrap_or(id)))
+            let labels = container.labels.unwrap_or_default();
+            let name = name.or_else(|| container.id.clone())?;
+            let found = orphan(name, &labels, (&this, geteuid()), now, process::look_up)?;
+            Some((container.id?, found))
         });
         Ok(orphans.collect())
     }
@@ -508,13 +533,19 @@ fn upload_options(path: &str) -> UploadToContainerOptions {
 }
 
 /// Returns an archive with one file. `path` is absolute.
-pub(crate) fn archive_of(path: &str, content: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn archive_of(path: &str, mode: u32, content: &[u8]) -> Option<Vec<u8>> {
     let mut header = tar::Header::new_ustar();
     header.set_size(content.len() as u64);
-    header.set_mode(0o644);
+    header.set_mode(mode);
     let mut archive = tar::Builder::new(vec![]);
     archive.append_data(&mut header, path.trim_start_matches('/'), content).ok()?;
     archive.into_inner().ok()
+}
+
+/// Returns major and minor number of a kernel's version, such as `6.1.0-18-amd64`.
+fn kernel_version(text: &str) -> Option<(u32, u32)> {
+    let mut numbers = text.split(|c: char| !c.is_ascii_digit());
+    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
 }
 
 /// Returns the newest version of the API that both sides know.
@@ -710,11 +741,35 @@ fn is_orphan(
     }
 }
 
+/// Returns the container with its owner if it is an orphan.
+fn orphan(
+    name: String,
+    labels: &HashMap<String, String>,
+    this: (&Process, Uid),
+    now: i64,
+    look: impl Fn(u32) -> LookupResult,
+) -> Option<Orphan> {
+    is_orphan(labels, this, now, &look).then(|| Orphan {
+        name,
+        pid: labels.get(PID).and_then(|pid| pid.parse().ok()),
+        uid: labels.get(UID).and_then(|uid| uid.parse().ok()),
+        // At a time before every deadline, only the death of the owner makes an orphan.
+        ended: is_orphan(labels, this, i64::MIN, &look),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use act_core::process::ProcessState;
     use std::fs;
+
+    #[test]
+    fn the_version_of_a_kernel_is_its_first_two_numbers() {
+        assert_eq!(kernel_version("6.1.0-18-amd64"), Some((6, 1)));
+        assert_eq!(kernel_version("4.9-rc1"), Some((4, 9)));
+        assert_eq!(kernel_version("linux"), None);
+    }
 
     #[test]
     fn the_older_of_two_versions_is_spoken() {
@@ -820,7 +875,7 @@ mod tests {
         Process::invented(7)
     }
 
-    fn orphan(
+    fn orphaned(
         change: impl Fn(&mut HashMap<String, String>),
         running: Option<&str>,
         now: i64,
@@ -836,10 +891,10 @@ mod tests {
     #[test]
     fn a_container_is_an_orphan_when_its_very_owner_is_dead() {
         let same = |_: &mut HashMap<String, String>| {};
-        assert!(!orphan(same, Some("100"), 0), "the owner runs");
-        assert!(!orphan(same, Some("100"), 1_000_000), "even past the deadline");
-        assert!(orphan(same, None, 0), "the owner is gone");
-        assert!(orphan(same, Some("200"), 0), "another process has its number");
+        assert!(!orphaned(same, Some("100"), 0), "the owner runs");
+        assert!(!orphaned(same, Some("100"), 1_000_000), "even past the deadline");
+        assert!(orphaned(same, None, 0), "the owner is gone");
+        assert!(orphaned(same, Some("200"), 0), "another process has its number");
     }
 
     // VERIFIER-18
@@ -851,14 +906,33 @@ mod tests {
             let change = |labels: &mut HashMap<String, String>| {
                 labels.insert(name.to_owned(), value.to_owned());
             };
-            assert!(!orphan(change, None, 1_000), "{name}");
-            assert!(orphan(change, None, 1_000 + GRACE_SECONDS + 1), "{name}");
+            assert!(!orphaned(change, None, 1_000), "{name}");
+            assert!(orphaned(change, None, 1_000 + GRACE_SECONDS + 1), "{name}");
         }
+    }
+
+    // DOCTOR-21
+    #[test]
+    fn an_orphan_has_its_owner_and_whether_that_has_ended() {
+        let mut labels = owner_labels(process(), "run_x", 1_000);
+        labels.insert(UID.to_owned(), "1000".to_owned());
+        let late = 1_000 + GRACE_SECONDS + 1;
+        let found = |labels: &HashMap<String, String>, now, running: Option<&str>| {
+            let seen = |start: &str| ProcessState { start_time: start.to_owned(), stopped: false };
+            let this = (&process(), Uid::from_raw(1000));
+            orphan("act-run_x".to_owned(), labels, this, now, |_| Ok(running.map(seen)))
+        };
+        let named =
+            |ended| Some(Orphan { name: "act-run_x".into(), pid: Some(7), uid: Some(1000), ended });
+        assert_eq!(found(&labels, 0, None), named(true));
+        assert_eq!(found(&labels, late, Some("100")), None, "it runs");
+        labels.insert(BOOT_ID.to_owned(), "another machine".to_owned());
+        assert_eq!(found(&labels, late, None), named(false));
     }
 
     #[test]
     fn a_container_without_our_label_is_never_ours() {
-        assert!(!orphan(
+        assert!(!orphaned(
             |labels| {
                 labels.remove(RUN_ID);
             },

@@ -243,6 +243,7 @@ mod tests {
                 user: User::Caller,
                 ca_bundle: None,
                 limits: Limits::default(),
+                private_network: true,
                 cut_off: vec![],
             },
             step_timeout: Duration::from_secs(1),

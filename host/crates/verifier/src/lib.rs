@@ -27,11 +27,13 @@
 //!
 //! `docker_verifier` holds the course of a run, and `inputs` says when a later one would be the same. It uses `workspace` for what the steps see, `container` for the
 //! container, `steps` for the commands in it, and `pipeline` for the verdict. `warm` decides which attempts begin with what
-//! `prepare` left ([`WarmRuns`]). `remote_engine` replaces mounts by
+//! `prepare` left ([`WarmRuns`]). `closed_network` keeps steps with a network from addresses such as the metadata services of
+//! clouds. `remote_engine` replaces mounts by
 //! archives for an engine on another machine.
 
 mod ca_bundle;
 mod check;
+mod closed_network;
 mod container;
 mod copy;
 mod docker_error;
@@ -52,10 +54,11 @@ mod workspace;
 
 pub use ca_bundle::check as check_ca_bundle;
 pub use check::DockerChecker;
+pub use closed_network::unreachable_addresses;
 pub use copy::{Replacement, write_tree};
 pub use docker_error::EngineUnavailable;
 pub use docker_verifier::{DockerVerifier, Downloads, Variant};
-pub use engine::{Engine, Machine};
+pub use engine::{Engine, Machine, Orphan};
 pub use image::{FoundImage, NameNow, RecordedImage, ResolvedImage};
 pub use inputs::Inputs;
 pub use pipeline::VerificationConfig;

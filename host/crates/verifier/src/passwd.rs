@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn only_one_regular_file_is_read_from_what_the_image_sends() {
-        assert_eq!(single_file(&archive_of(PASSWD, b"x\n").unwrap()), Some(b"x\n".to_vec()));
+        assert_eq!(single_file(&archive_of(PASSWD, 0o644, b"x\n").unwrap()), Some(b"x\n".to_vec()));
         assert_eq!(single_file(b"not an archive"), None);
         let mut link = tar::Header::new_ustar();
         link.set_entry_type(tar::EntryType::Symlink);

@@ -207,6 +207,7 @@ mod tests {
             user: User::Caller,
             ca_bundle: None,
             limits: Limits::default(),
+            private_network: true,
             cut_off: vec![],
         }
     }

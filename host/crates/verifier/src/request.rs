@@ -40,17 +40,38 @@ impl StepUser {
     }
 }
 
+/// A file that is written into a container. Root owns it.
+#[derive(Debug, Clone)]
+pub(crate) struct SentFile {
+    pub(crate) path: &'static str,
+    pub(crate) mode: u32,
+    pub(crate) content: Vec<u8>,
+}
+
+/// The network of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Network {
+    Off,
+    /// The network that the engine gives.
+    On,
+    /// The namespace of another container, in which `program` runs with NET_ADMIN, in place of waiting.
+    Of {
+        container: String,
+        program: &'static str,
+    },
+}
+
 pub(crate) struct ContainerRequest {
     pub(crate) image_id: String,
     pub(crate) mounts: Vec<Mount>,
     pub(crate) environment: Vec<String>,
     /// Volumes that are created before the container and removed after it.
     pub(crate) volumes: Vec<VolumeCreateRequest>,
-    /// Paths and contents of files that are written into the container before it starts.
-    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
+    /// Files that are written into the container before it starts.
+    pub(crate) files: Vec<SentFile>,
     pub(crate) user: StepUser,
     pub(crate) limits: Limits,
-    pub(crate) network: bool,
+    pub(crate) network: Network,
     /// The container ends by itself after this time, in case its process dies and cannot remove it.
     pub(crate) lifetime_seconds: u64,
     pub(crate) labels: HashMap<String, String>,
@@ -72,17 +93,39 @@ impl ContainerRequest {
             environment: vec![],
             user: StepUser::Root,
             limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
-            network: false,
+            network: Network::Off,
             lifetime_seconds,
             labels,
+        }
+    }
+
+    /// Requests a container that runs one program in the network namespace of another container, and ends.
+    pub(crate) fn in_network_of(
+        image: &ResolvedImage,
+        container: &str,
+        (path, content): (&'static str, Vec<u8>),
+        labels: HashMap<String, String>,
+    ) -> Self {
+        let container = container.to_owned();
+        Self {
+            files: vec![SentFile { path, mode: 0o755, content }],
+            network: Network::Of { container, program: path },
+            ..Self::helper(image, vec![], 1, labels)
         }
     }
 
     /// Returns the body of the API call.
     pub(crate) fn body(self) -> ContainerCreateBody {
         let memory = i64::try_from(self.limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
-        let capabilities =
-            (self.user == StepUser::Root).then(|| ROOT_CAPABILITIES.map(str::to_owned).to_vec());
+        let program = match self.network {
+            Network::Of { program, .. } => Some(program),
+            Network::Off | Network::On => None,
+        };
+        let capabilities = match (program, self.user) {
+            (Some(_), _) => Some(vec!["NET_ADMIN".to_owned()]),
+            (None, StepUser::Root) => Some(ROOT_CAPABILITIES.map(str::to_owned).to_vec()),
+            (None, _) => None,
+        };
         let (uid, gid) = self.user.ids();
         let host = HostConfig {
             // `NanoCpus` would be simpler, but engines refuse a value above the number of cores.
@@ -98,8 +141,12 @@ impl ContainerRequest {
             privileged: Some(false),
             ipc_mode: Some("private".to_owned()),
             // An init process reaps orphans and forwards signals.
-            init: Some(true),
-            network_mode: (!self.network).then(|| "none".to_owned()),
+            init: Some(program.is_none()),
+            network_mode: match &self.network {
+                Network::Off => Some("none".to_owned()),
+                Network::On => None,
+                Network::Of { container, .. } => Some(format!("container:{container}")),
+            },
             mounts: Some(self.mounts),
             // The output of steps arrives by exec; a log driver would store a second, inexact copy.
             log_config: Some(HostConfigLogConfig {
@@ -110,11 +157,15 @@ impl ContainerRequest {
         };
         ContainerCreateBody {
             image: Some(self.image_id),
-            hostname: Some("act".to_owned()),
+            // A container in the network of another one has the name of that one.
+            hostname: program.is_none().then(|| "act".to_owned()),
             user: Some(format!("{uid}:{gid}")),
             env: Some(self.environment),
-            entrypoint: Some(vec!["/bin/sh".to_owned(), "-c".to_owned()]),
-            cmd: Some(vec![keepalive(self.lifetime_seconds)]),
+            entrypoint: Some(match program {
+                Some(program) => vec![program.to_owned()],
+                None => vec!["/bin/sh".to_owned(), "-c".to_owned()],
+            }),
+            cmd: program.is_none().then(|| vec![keepalive(self.lifetime_seconds)]),
             working_dir: Some("/".to_owned()),
             labels: Some(self.labels),
             // The health check of an image would run a command that no step asked for.
@@ -290,7 +341,7 @@ mod tests {
             environment: vec![],
             user,
             limits: Limits { cpus, memory_mb: 64, pids: 9 },
-            network,
+            network: if network { Network::On } else { Network::Off },
             lifetime_seconds: 61,
             labels: HashMap::new(),
         };
@@ -321,7 +372,7 @@ mod tests {
             environment: vec![],
             user: StepUser::Root,
             limits: Limits::default(),
-            network: false,
+            network: Network::Off,
             lifetime_seconds: 61,
             labels: HashMap::new(),
         };
@@ -332,6 +383,33 @@ mod tests {
         assert_eq!(host.cap_add.unwrap(), ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]);
         assert_eq!(host.security_opt.unwrap(), ["no-new-privileges"]);
         assert_eq!(StepUser::Rootless.ids(), (0, 0));
+    }
+
+    // VERIFIER-70
+    #[test]
+    fn the_helper_of_a_network_runs_one_program_with_one_capability() {
+        let request = ContainerRequest {
+            image_id: "sha256:x".into(),
+            mounts: vec![],
+            volumes: vec![],
+            files: vec![],
+            environment: vec![],
+            user: StepUser::Root,
+            limits: Limits::default(),
+            network: Network::Of { container: "act-run".into(), program: "/helper" },
+            lifetime_seconds: 1,
+            labels: HashMap::new(),
+        };
+        let body = request.body();
+        assert_eq!((body.entrypoint.unwrap(), body.cmd), (vec!["/helper".to_owned()], None));
+        assert_eq!(body.hostname, None);
+        let host = body.host_config.unwrap();
+        assert_eq!(host.network_mode.as_deref(), Some("container:act-run"));
+        assert_eq!(host.cap_add.unwrap(), ["NET_ADMIN"]);
+        assert_eq!(
+            (host.cap_drop.unwrap(), host.privileged),
+            (vec!["ALL".to_owned()], Some(false))
+        );
     }
 
     // VERIFIER-9

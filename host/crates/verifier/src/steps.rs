@@ -153,7 +153,11 @@ impl ContainerSteps<'_> {
                 self.trouble = None;
                 let ended = async {
                     let cut = self.write_log(&mut output, step).await?;
+                    // The interface has no way to ask for the rest of an output: to attach is to start the step.
                     let (code, ran_on) = self.exit_code(&exec, step).await?;
+                    if cut.is_some() {
+                        self.warn_of_cut_log(step);
+                    }
                     // The end of the connection ends the step as well, which says nothing about the code.
                     match cut.filter(|_| code != 0) {
                         Some(why) => Err(output_lost(step, &why)),
@@ -230,16 +234,22 @@ impl ContainerSteps<'_> {
             if matches!(frame, LogOutput::Console { .. }) {
                 // The client returns this kind for a frame that was cut.
                 cut = Some("the last frame is incomplete".to_owned());
-                self.warnings.push(Warning {
-                    code: WarningCode::LogIncomplete,
-                    step: Some(step.name.clone()),
-                    message: "the engine's output stream was cut; the log may lack its end"
-                        .to_owned(),
-                });
+                self.warn_of_cut_log(step);
             }
             self.write(frame.into_bytes())?;
         }
         Ok(cut)
+    }
+
+    fn warn_of_cut_log(&mut self, step: &Step) {
+        let warning = Warning {
+            code: WarningCode::LogIncomplete,
+            step: Some(step.name.clone()),
+            message: "the engine's output stream was cut; the log may lack its end".to_owned(),
+        };
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
     }
 
     fn write(&mut self, bytes: Bytes) -> Result<(), InfraError> {

@@ -586,6 +586,12 @@ async fn prepare_in(
     else {
         return Ok(None);
     };
+    // The runs that begin with this base say whether the engine can close addresses.
+    let closed = verifier.close_network(dir, &container, &pipeline.prepare, cancel).await;
+    if let Err(error) = closed {
+        container.remove().await.map_err(InfraError::from)?;
+        return Err(error.into());
+    }
     let (mut warnings, mut commands) = (vec![], vec![]);
     let mut steps = ContainerSteps {
         verifier,

@@ -9,7 +9,7 @@ use crate::copy::{self, Destination, Directory};
 use crate::docker_verifier::{DockerVerifier, Downloads, container_name};
 use crate::pipeline::VerificationConfig;
 use crate::remote_engine::VolumeStore;
-use crate::request::{CA_BUNDLE, artifacts_tmpfs, bind, new_volume, volume};
+use crate::request::{CA_BUNDLE, SentFile, artifacts_tmpfs, bind, new_volume, volume};
 use crate::source_writes::{Backing, TreeDiff};
 use act_config::Workspace as ConfiguredWorkspace;
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-/// The path at which the repository, or the overlay over it, is mounted.
+/// The path at which the repository, the overlay over it or the copy of it is mounted.
 pub(crate) const WORKSPACE: &str = "/workspace";
 /// The path at which the copy is mounted.
 pub(crate) const COPY: &str = "/artifacts/build/tree";
@@ -124,8 +124,8 @@ pub(crate) struct Workspace {
     pub(crate) mounts: Vec<Mount>,
     /// The volumes of overlays, which are created before the container and removed after it.
     pub(crate) overlays: Vec<VolumeCreateRequest>,
-    /// Paths and contents of files that a remote engine cannot mount.
-    pub(crate) files: Vec<(&'static str, Vec<u8>)>,
+    /// Files that a remote engine cannot mount.
+    pub(crate) files: Vec<SentFile>,
     /// The download cache on this machine.
     pub(crate) cache: Option<CacheLayer>,
     /// The volumes that hold the files of the run on a remote engine.
@@ -210,8 +210,16 @@ impl Workspace {
                 (View::Copy, set, tree, Backing::OverlayUpper(upper.into()), Some(base))
             }
         };
-        if view != View::Overlay {
-            layers.mounts.push(bind(repo, WORKSPACE, true)?);
+        // A copied view is at both paths. A mount of the repository would show what the host makes there while the run lasts, such
+        // as a socket of one of its programs, which a read-only mount does not close.
+        match (view, &base) {
+            (View::Copy, None) => layers.mounts.push(bind(&run.view_path(), WORKSPACE, true)?),
+            (View::Copy, Some(_)) => {
+                let tree = layer_volume(run, "tree");
+                layers.mounts.push(volume(&tree, WORKSPACE, true));
+            }
+            (View::Readonly, _) => layers.mounts.push(bind(repo, WORKSPACE, true)?),
+            (View::Overlay, _) => {}
         }
         for part in STEP_PARTS {
             let target = format!("/artifacts/{part}");
@@ -251,12 +259,18 @@ impl Workspace {
             warnings: git_warning(&git).into_iter().collect(),
         };
         workspace.mount_git(home, &git, run)?;
-        // The overlay has sockets and FIFOs of its own in place of the repository's.
-        if view != View::Overlay {
-            let git_in_copy = view == View::Copy && git == GitPlace::Directory;
-            let roots =
-                [(verifier.variant.is_none()).then_some(WORKSPACE), git_in_copy.then_some(COPY)];
-            workspace.hide_channels(run, &special, roots)?;
+        match view {
+            View::Copy if git == GitPlace::Directory => {
+                let of_git = |channel: &&PathBuf| channel.starts_with(".git");
+                let channels: Vec<_> = special.channels.iter().filter(of_git).collect();
+                workspace.hide_channels(run, &special, &channels, COPY)?;
+            }
+            // A copy holds no socket. An overlay has sockets and FIFOs of its own in place of the repository's.
+            View::Copy | View::Overlay => {}
+            View::Readonly => {
+                let channels: Vec<_> = special.channels.iter().collect();
+                workspace.hide_channels(run, &special, &channels, WORKSPACE)?;
+            }
         }
         // A copy holds the files of every file system.
         if view != View::Copy {
@@ -390,7 +404,7 @@ impl Workspace {
         content: Vec<u8>,
     ) -> Result<(), InfraError> {
         if self.volumes.is_some() {
-            self.files.push((path, content));
+            self.files.push(SentFile { path, mode: 0o644, content });
             return Ok(());
         }
         let name = path.rsplit('/').next().unwrap_or(path);
@@ -413,19 +427,20 @@ impl Workspace {
         Ok(())
     }
 
-    /// Mounts an empty file over every socket and FIFO, because a read-only mount does not close them. `whole` is where the
-    /// whole repository is mounted, `git` where its git directory is.
+    /// Mounts an empty file over sockets and FIFOs, because a read-only mount does not close them. `root` is where the
+    /// repository, or its git directory as a part of it, is mounted.
     fn hide_channels(
         &mut self,
         run: &RunDir,
         special: &SpecialFiles,
-        [whole, git]: [Option<&str>; 2],
+        channels: &[&PathBuf],
+        root: &str,
     ) -> Result<(), InfraError> {
-        if special.channels.is_empty() && !special.cut {
+        if channels.is_empty() && !special.cut {
             return Ok(());
         }
-        if special.channels.len() > MAX_HIDDEN || special.cut {
-            let first = special.channels.first().or(special.mounts.first());
+        if channels.len() > MAX_HIDDEN || special.cut {
+            let first = channels.first().copied().or(special.mounts.first());
             return Err(InfraError::new(
                 ErrorType::ContainerCreation,
                 format!(
@@ -436,21 +451,18 @@ impl Workspace {
             ));
         }
         let empty = run.lend_file("empty", b"").map_err(failed_to("cover a socket"))?;
-        for channel in &special.channels {
-            let git = git.filter(|_| channel.starts_with(".git"));
-            for root in [whole, git].into_iter().flatten() {
-                let target = Path::new(root).join(channel);
-                let Some(target) = target.to_str() else {
-                    return Err(InfraError::new(
-                        ErrorType::ContainerCreation,
-                        format!(
-                            "{} is a socket or FIFO whose name is not valid UTF-8; remove it",
-                            channel.display()
-                        ),
-                    ));
-                };
-                self.mounts.push(bind(&empty, target, true)?);
-            }
+        for channel in channels {
+            let target = Path::new(root).join(channel);
+            let Some(target) = target.to_str() else {
+                return Err(InfraError::new(
+                    ErrorType::ContainerCreation,
+                    format!(
+                        "{} is a socket or FIFO whose name is not valid UTF-8; remove it",
+                        channel.display()
+                    ),
+                ));
+            };
+            self.mounts.push(bind(&empty, target, true)?);
         }
         Ok(())
     }
@@ -611,7 +623,7 @@ impl Layers<'_> {
     /// Mounts an overlay over `lower`. Returns the directory that takes the writes of the run.
     fn add(&mut self, name: &str, lower: &Path, target: &str) -> Result<Dir, InfraError> {
         let layers = self.run.create_overlay(name, lower).map_err(failed_to("make the overlay"))?;
-        let volume_name = format!("{}-{name}", container_name(self.run));
+        let volume_name = layer_volume(self.run, name);
         self.mounts.push(volume(&volume_name, target, false));
         let labels = self.verifier.labels(self.run);
         self.volumes.push(overlay_volume(&volume_name, &layers.path, labels));
@@ -656,6 +668,11 @@ impl Layers<'_> {
         self.mounts.push(bind(&path, CACHE, false)?);
         Ok(CacheLayer { shared: None, written, path, above: false })
     }
+}
+
+/// Returns the name of the volume of an overlay of a run.
+fn layer_volume(run: &RunDir, name: &str) -> String {
+    format!("{}-{name}", container_name(run))
 }
 
 /// Returns the text of the `.git` file that the steps of a linked worktree see.

@@ -22,6 +22,8 @@ pub enum Rule {
     Temporary,
     /// A path outside of the parts that were granted to this reader.
     NotGranted,
+    /// A name that is not UTF-8, which no component can ask for.
+    NotUtf8,
 }
 
 impl Rule {
@@ -36,6 +38,7 @@ impl Rule {
             Self::Ignored => "ignored",
             Self::Temporary => "temporary",
             Self::NotGranted => "not_granted",
+            Self::NotUtf8 => "not_utf8",
         }
     }
 }
@@ -242,9 +245,13 @@ pub fn hidden_files(root: &Path) -> Result<Vec<HiddenFile>, ViewError> {
     let view = RepoView::open(root, Profile::Scout)?;
     let Some(tree) = WorkTree::of(view.root()) else { return Ok(vec![]) };
     let tracked = tree.tracked();
-    let paths = tracked.paths().iter().map(|path| String::from_utf8_lossy(path).into_owned());
-    let found = paths.filter_map(|path| {
-        let rule = view.rule_of(&path, Some(Kind::File)).or_else(|| by_content(&view, &path))?;
+    let found = tracked.paths().iter().filter_map(|path| {
+        let is_text = std::str::from_utf8(path).is_ok();
+        let path = String::from_utf8_lossy(path).into_owned();
+        let rule = view.rule_of(&path, Some(Kind::File)).or_else(|| match is_text {
+            true => by_content(&view, &path),
+            false => Some(Rule::NotUtf8),
+        })?;
         Some(HiddenFile { path, rule })
     });
     Ok(found.collect())

@@ -297,7 +297,15 @@ impl<'v> SelectionWalk<'v> {
         };
         self.looked_at += 1;
         let (kind, named_before, ignored) = (found.kind, found.named_before, found.ignored);
-        let Ok(path) = String::from_utf8(found.path.clone()) else { return Ok(None) };
+        let path = match String::from_utf8(found.path.clone()) {
+            Ok(path) => path,
+            Err(odd) => {
+                // No component can name the entry, so the listing says that it is not whole.
+                let shown = String::from_utf8_lossy(odd.as_bytes());
+                self.cut |= self.view.rule_with(&shown, Some(kind), || ignored).is_none();
+                return Ok(None);
+            }
+        };
         if path.len() > MAX_PATH {
             self.cut = true;
             return Ok(None);

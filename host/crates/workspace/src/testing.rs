@@ -97,8 +97,8 @@ impl Fixture {
 }
 
 /// Returns an index in version 2 of git's format, without a checksum.
-pub(super) fn index(paths: &[&str]) -> Vec<u8> {
-    let mut sorted = paths.to_vec();
+pub(super) fn index<P: AsRef<[u8]>>(paths: &[P]) -> Vec<u8> {
+    let mut sorted: Vec<&[u8]> = paths.iter().map(AsRef::as_ref).collect();
     sorted.sort_unstable();
     let mut bytes = b"DIRC\0\0\0\x02".to_vec();
     bytes.extend(u32::try_from(sorted.len()).unwrap().to_be_bytes());
@@ -108,7 +108,7 @@ pub(super) fn index(paths: &[&str]) -> Vec<u8> {
         bytes.extend(0o100_644_u32.to_be_bytes());
         bytes.extend([0; 12 + 20]);
         bytes.extend(u16::try_from(path.len()).unwrap().to_be_bytes());
-        bytes.extend(path.as_bytes());
+        bytes.extend(path);
         let padded = (bytes.len() - start) / 8 * 8 + 8;
         bytes.resize(start + padded, 0);
     }

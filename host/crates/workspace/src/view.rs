@@ -546,7 +546,11 @@ impl RepoView {
                             todo.extend(components(&target).rev().map(String::from));
                             continue;
                         }
-                        Some(_) => self.check_handle(open_in(dir, &part, READ, &name)?, name)?,
+                        Some(_) => {
+                            let opened = rustix::fs::openat(dir, &*part, READ, Mode::empty());
+                            let opened = opened.map_err(|errno| failed(swapped(errno), &name))?;
+                            self.check_handle(opened, name)?
+                        }
                         None => return Err(not_permitted(&name, NOT_A_FILE)),
                     }
                 }
@@ -684,13 +688,22 @@ fn open_in(
 
 fn link_target(dir: BorrowedFd<'_>, part: &str, name: &str) -> Result<String, ViewError> {
     let target = rustix::fs::readlinkat(dir, part, vec![])
-        .map_err(|errno| failed(errno, name))?
+        .map_err(|errno| failed(swapped(errno), name))?
         .into_string()
         .map_err(|_| ViewError::Invalid("a link whose target is not UTF-8"))?;
     if target.starts_with('/') {
         return Err(not_permitted(name, "a link with an absolute target"));
     }
     Ok(target)
+}
+
+/// Returns the error of a name that is not what it was a moment before: another program has put something else in its place, so
+/// what was there is gone. The system reports a link that is none any more, or is one now, as if the caller had made a mistake.
+fn swapped(errno: Errno) -> Errno {
+    match errno {
+        Errno::INVAL | Errno::LOOP => Errno::NOENT,
+        other => other,
+    }
 }
 
 fn components(path: &str) -> impl DoubleEndedIterator<Item = &str> {

@@ -717,6 +717,7 @@ mod tests {
             user: User::Caller,
             ca_bundle: None,
             limits: Limits::default(),
+            private_network: true,
             cut_off: vec![],
         };
         Gate { pipeline, step_timeout: Duration::from_secs(300), last_run: None }

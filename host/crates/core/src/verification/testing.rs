@@ -45,6 +45,7 @@ pub fn verification(verdict: Verdict, steps: &[&str], log: &str) -> Verification
             pipeline_sha256: "pipeline".into(),
             workspace: "copy".into(),
             base: None,
+            network_closed: None,
             engine: EngineIdentity { name: "fake".into(), version: "1".into() },
             components: vec![],
             tests_weakened: vec![],

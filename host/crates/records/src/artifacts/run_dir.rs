@@ -107,7 +107,12 @@ impl RunDir {
     /// A directory cannot be created.
     pub fn create_view(&self) -> io::Result<(OwnedFd, PathBuf)> {
         self.handle.private_subdirectory("build")?.private_subdirectory("tree")?;
-        Ok((self.handle.create_subdirectory(VIEW)?.into(), self.path.join(VIEW)))
+        Ok((self.handle.create_subdirectory(VIEW)?.into(), self.view_path()))
+    }
+
+    /// Returns the path of the copied view.
+    pub fn view_path(&self) -> PathBuf {
+        self.path.join(VIEW)
     }
 
     /// Creates a file for the container, which only the host writes, and returns its path.

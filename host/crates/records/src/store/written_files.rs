@@ -283,6 +283,18 @@ mod tests {
     }
 
     #[test]
+    fn resolving_the_report_of_one_repository_leaves_those_of_others() {
+        // STORE-8, security line 325
+        let store = &store();
+        store.add_stuck_report(&report("t-1", "r", &[])).unwrap();
+        store.add_stuck_report(&report("t-2", "other", &[])).unwrap();
+        assert!(!store.resolve_stuck_report("none").unwrap());
+        assert!(store.resolve_stuck_report("r").unwrap());
+        let left = store.unresolved_stuck_reports().unwrap();
+        assert_eq!(left.iter().map(|report| report.repo.as_str()).collect::<Vec<_>>(), ["other"]);
+    }
+
+    #[test]
     fn a_success_in_the_repository_resolves_it_and_no_other_end_does() {
         // CONTEXT-12, STORE-8
         let store = &store();

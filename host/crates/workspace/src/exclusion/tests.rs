@@ -145,3 +145,15 @@ fn every_tracked_file_that_is_out_of_view_is_named_with_its_rule() {
         ]
     );
 }
+
+#[test]
+fn tracked_names_that_are_not_utf8_are_named_as_out_of_view() {
+    // DOCTOR-8, security line 326
+    let fixture = Fixture::new(&[("plain", "x")]);
+    let names: [&[u8]; 3] = [b"plain", b"odd-\xff", b"target/odd-\xff"];
+    fixture.write(".git/index", crate::testing::index(&names));
+    let found = hidden_files(&fixture.root).unwrap();
+    let found: Vec<_> = found.iter().map(|file| (file.path.as_str(), file.rule)).collect();
+    let odd = ("odd-\u{fffd}", Rule::NotUtf8);
+    assert_eq!(found, [odd, ("target/odd-\u{fffd}", Rule::BuildDirectory)]);
+}

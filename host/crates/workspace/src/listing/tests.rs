@@ -212,3 +212,22 @@ fn a_window_moves_over_a_directory_of_any_size_without_losing_a_name() {
     }
     assert_eq!(seen, expected);
 }
+
+// WORKSPACE-6, security line 326
+#[cfg(target_os = "linux")]
+#[test]
+fn a_listing_without_a_name_that_is_not_utf8_says_that_it_is_not_whole() {
+    use std::os::unix::ffi::OsStrExt;
+    let repo = Fixture::new(&[("plain", "x"), ("node_modules/x", "x")]);
+    let odd = std::ffi::OsStr::from_bytes(b"odd-\xff");
+    fs::write(repo.root.join("node_modules").join(odd), "x").unwrap();
+    for view in repo.views(Profile::Scout) {
+        let hidden = list(&view, &Selection::default(), None, 10).unwrap();
+        assert_eq!((paths(&hidden), hidden.truncated), (vec!["plain"], false));
+    }
+    fs::write(repo.root.join(odd), "x").unwrap();
+    for view in repo.views(Profile::Scout) {
+        let without = list(&view, &Selection::default(), None, 10).unwrap();
+        assert_eq!((paths(&without), without.truncated), (vec!["plain"], true));
+    }
+}

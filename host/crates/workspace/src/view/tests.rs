@@ -319,3 +319,41 @@ fn what_is_in_a_git_directory_under_another_name_is_not_in_view() {
         }
     }
 }
+
+// WORKSPACE-4, security line 327
+#[test]
+fn a_name_that_is_swapped_meanwhile_is_denied_or_not_found() {
+    let repo = Fixture::new(&[("d/file", "inside"), ("f", "inside")]);
+    repo.link("../outside", "to-outside");
+    repo.link("d/file", "to-file");
+    let stop = AtomicBool::new(false);
+    let root = Root::open(&repo.root).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                for (a, b) in [("d", "to-outside"), ("f", "to-file")] {
+                    let both = rustix::fs::RenameFlags::EXCHANGE;
+                    let _ = rustix::fs::renameat_with(&root, a, &root, b, both);
+                }
+            }
+        });
+        let mut odd = None;
+        for view in repo.views(Profile::Scout) {
+            for round in 0..40_000 {
+                let path = ["d/file", "f", "to-file", "to-outside/file"][round % 4];
+                let follow = [FollowLinks::Yes, FollowLinks::No][round / 4 % 2];
+                match view.resolve("", path, follow) {
+                    Ok(_)
+                    | Err(
+                        ViewError::NotFound
+                        | ViewError::NotPermitted { .. }
+                        | ViewError::NotDirectory,
+                    ) => {}
+                    Err(other) => odd = Some(format!("{path}: {other}")),
+                }
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        assert_eq!(odd, None);
+    });
+}

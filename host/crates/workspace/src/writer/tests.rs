@@ -617,6 +617,42 @@ fn a_swapped_directory_never_takes_a_write_outside() {
     }
 }
 
+/// A file and a directory are swapped for links and back while they are edited: the error never blames the machine.
+// security line 327
+#[test]
+fn an_edit_of_a_name_that_is_swapped_meanwhile_is_refused_or_not_found() {
+    for open in [writer as fn(&Fixture) -> RepoWriter, |repo| writer(repo).without_openat2()] {
+        let repo = Fixture::new(&[("d/f", "k"), ("f", "k")]);
+        symlink(&repo.outside, repo.root.join("l")).unwrap();
+        symlink("d/f", repo.root.join("m")).unwrap();
+        let (writer, stop) = (open(&repo), AtomicBool::new(false));
+        let root = Root::open(&repo.root).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(Ordering::Relaxed) {
+                    for (a, b) in [("d", "l"), ("f", "m")] {
+                        let both = rustix::fs::RenameFlags::EXCHANGE;
+                        let _ = rustix::fs::renameat_with(&root, a, &root, b, both);
+                    }
+                }
+            });
+            let mut odd = None;
+            for round in 0..300 {
+                let path = ["d/f", "f"][round % 2];
+                let edited = writer.apply(&[create(path, "x")], GO_ON);
+                let created = writer.apply(&[create(&format!("{path}-{round}"), "x")], GO_ON);
+                for error in [edited.err(), created.err()].into_iter().flatten() {
+                    if matches!(error, EditError::Failed { .. }) {
+                        odd = Some(error.to_string());
+                    }
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+            assert_eq!(odd, None);
+        });
+    }
+}
+
 // WORKSPACE-19
 #[test]
 fn a_git_directory_under_another_name_is_protected_and_none_can_be_made() {
