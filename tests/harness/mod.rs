@@ -224,6 +224,20 @@ impl Act {
         self.start_command(command)
     }
 
+    /// Starts the program with these arguments and a pipe for each of its streams.
+    pub(crate) fn piped(&self, arguments: &[&str]) -> std::process::Child {
+        let mut command = std::process::Command::new(program());
+        command.args(arguments).current_dir(&self.directory);
+        command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
+        let pipe = std::process::Stdio::piped;
+        command.stdin(pipe()).stdout(pipe()).stderr(pipe()).spawn().unwrap()
+    }
+
+    /// Returns the model, to wait for requests.
+    pub(crate) fn model_server(&self) -> &ScriptedServer {
+        self.model.as_ref().expect("the story has a script")
+    }
+
     /// Starts another command with the same environment, for what has to happen around the program.
     pub(crate) fn start_command(self, mut command: std::process::Command) -> Running {
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));

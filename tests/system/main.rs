@@ -11,6 +11,7 @@ mod image;
 #[path = "../container/proxy.rs"]
 mod proxy;
 
+mod acp;
 mod anchored;
 mod applying;
 mod audit;

@@ -5,6 +5,7 @@
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod acp;
 mod approval;
 mod artifacts;
 mod command_line;

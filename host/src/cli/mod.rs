@@ -2,6 +2,7 @@
 //!
 //! Parsing has no side effects: no runtime, engine or network connection exists before a command has been parsed.
 
+mod acp;
 mod apply;
 mod audit;
 mod cache;
@@ -126,6 +127,7 @@ enum Command {
     Init(init::Init),
     Demo(demo::Demo),
     Edit(edit::Edit),
+    Acp(acp::Acp),
     Completions(completions::Completions),
     Man(completions::Man),
     #[command(hide = true)]
@@ -161,6 +163,7 @@ impl Command {
         match self {
             Self::Run(_) | Self::Apply(_) | Self::Verify(_) | Self::VerifyClaim(_) => true,
             Self::Scout(_) | Self::Demo(_) | Self::DemoTask(_) | Self::TakeOver(_) => true,
+            Self::Acp(_) => true,
             Self::Components(components) => components.catches_signals(),
             _ => false,
         }
@@ -188,6 +191,7 @@ impl Command {
             Self::Init(it) => it.run(output),
             Self::Demo(it) => it.run(color, output),
             Self::Edit(it) => Ok(it.run(output)),
+            Self::Acp(it) => it.run(),
             Self::Completions(it) => Ok(it.run(output)),
             Self::Man(it) => it.run(output),
             Self::DemoTask(it) => it.run(output),
@@ -198,7 +202,7 @@ impl Command {
 
 /// The groups of commands in `act --help`, in the order in which a new user needs them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Work", &["run", "apply", "verify", "scout", "cancel", "edit"]),
+    ("Work", &["run", "apply", "verify", "scout", "cancel", "edit", "acp"]),
     ("Look", &["status", "queue", "history", "diff", "logs", "report", "metrics"]),
     ("Components", &["components"]),
     ("Record", &["audit", "verify-claim"]),

@@ -61,7 +61,7 @@ impl ComponentAudit {
         self.append_entry(fill(Entry::new(event)))
     }
 
-    fn append_entry(&self, entry: Entry) -> Result<(), AuditError> {
+    pub(crate) fn append_entry(&self, entry: Entry) -> Result<(), AuditError> {
         let entry = entry.subject(&self.subject).effective(&self.effective_sha256);
         self.audit.append(entry).map(|_| ())
     }

@@ -37,6 +37,7 @@ use crate::limits::GrowthLimits;
 use crate::meter::Meter;
 use crate::outbound::Outbound;
 use crate::wasi::{self, Output};
+use act_core::consent::Answer;
 use act_core::event::{EventKind, Events};
 use act_model::{Model, ModelError};
 use act_symbols::Index;
@@ -244,11 +245,20 @@ async fn run_to_end<F: Function>(
         ModelTime::PerRequest => component.grant.query_time(wall),
     };
     let (requests, mut wanted) = mpsc::channel(1);
+    let (questions, mut open_questions) = mpsc::channel(1);
+    let consent = host.writer.as_ref().and_then(|writer| writer.consent().cloned());
     let token = CancellationToken::new();
-    let waited = Arc::<AtomicU64>::default();
-    let own = Deadline { started: Instant::now(), wall, whole, waited: Arc::clone(&waited) };
+    let (waited, asked) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+    let own = Deadline {
+        started: Instant::now(),
+        wall,
+        whole,
+        waited: Arc::clone(&waited),
+        asked: Arc::clone(&asked),
+    };
+    let channels = Channels { requests, questions };
     let context =
-        CallContext::new(component, host, Arc::clone(meters), own, requests, token.clone());
+        CallContext::new(component, host, Arc::clone(meters), own, channels, token.clone());
     let emitter = context.emitter.clone();
     let (running, ended) = std::sync::mpsc::channel();
     let mut stop = Stop { token, emitter, engine: component.engine.clone(), running: Some(ended) };
@@ -302,6 +312,24 @@ async fn run_to_end<F: Function>(
                     deadline.as_mut().reset(own + took);
                 }
                 let _ = answer.send((conversation, turn));
+            }
+            Some(Question { path, op, answer }) = open_questions.recv() => {
+                let (begun, own, end) = (Instant::now(), deadline.deadline(), over.deadline());
+                let given = match &consent {
+                    None => Answer::Refused,
+                    Some(person) => tokio::select! {
+                        biased;
+                        () = cancel.cancelled() => return Err(ComponentFailure::Cancelled),
+                        given = person.may_change(&path, op) => given,
+                    },
+                };
+                // The time of the person is not the component's.
+                let took = begun.elapsed();
+                let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                asked.fetch_add(milliseconds, Ordering::Relaxed);
+                deadline.as_mut().reset(own + took);
+                over.as_mut().reset(end + took);
+                let _ = answer.send(given);
             }
         }
     }
@@ -444,6 +472,22 @@ impl WasiView for State {
     }
 }
 
+/// A question to the person about a guarded path, which the thread of a call waits for.
+pub(crate) struct Question {
+    path: String,
+    op: &'static str,
+    answer: Sender<Answer>,
+}
+
+/// How the thread of a call reaches the caller's runtime.
+struct Channels {
+    requests: mpsc::Sender<ModelRequest>,
+    questions: mpsc::Sender<Question>,
+}
+
+/// How often the thread of a call that waits for the person looks whether the call is over.
+const LOOK: Duration = Duration::from_millis(50);
+
 /// The grant of one call and the services that it opens. A field that is `None` was not granted, whatever the component
 /// imports.
 pub(crate) struct CallContext {
@@ -464,6 +508,7 @@ pub(crate) struct CallContext {
     /// The caller's runtime, which sends requests.
     pub(crate) runtime: Handle,
     pub(crate) deadline: Deadline,
+    questions: mpsc::Sender<Question>,
     /// Cancelled when the call is over for its caller.
     pub(crate) stop: CancellationToken,
     emitter: Emitter,
@@ -476,14 +521,17 @@ pub(crate) struct Deadline {
     pub(crate) wall: Duration,
     /// The time of the whole call, with its requests to the model.
     whole: Duration,
-    /// Milliseconds of requests to the model that do not count.
+    /// Milliseconds of requests to the model that do not count for the component's own time.
     waited: Arc<AtomicU64>,
+    /// Milliseconds of questions to the person, which count for nothing.
+    asked: Arc<AtomicU64>,
 }
 
 impl Deadline {
     pub(crate) fn left(&self) -> Duration {
         let waited = Duration::from_millis(self.waited.load(Ordering::Relaxed));
-        let elapsed = self.started.elapsed();
+        let asked = Duration::from_millis(self.asked.load(Ordering::Relaxed));
+        let elapsed = self.started.elapsed().saturating_sub(asked);
         let own = self.wall.saturating_sub(elapsed.saturating_sub(waited));
         own.min(self.whole.saturating_sub(elapsed))
     }
@@ -495,9 +543,10 @@ impl CallContext {
         host: Services,
         meters: Arc<Meters>,
         deadline: Deadline,
-        requests: mpsc::Sender<ModelRequest>,
+        channels: Channels,
         stop: CancellationToken,
     ) -> Self {
+        let Channels { requests, questions } = channels;
         let Services { view, versions, writer, model, attempt, events } = host;
         let (name, grant) = (component.manifest.name.clone(), component.grant.clone());
         let (emitter, audit) = (Emitter::new(events), component.audit.clone());
@@ -533,6 +582,7 @@ impl CallContext {
             outbound: component.outbound.for_one_call(),
             runtime: Handle::current(),
             deadline,
+            questions,
             stop,
             emitter,
             name,
@@ -547,6 +597,27 @@ impl CallContext {
     /// [`Ended::Stopped`] after a deadline, a cancellation, or when the caller dropped the call.
     pub(crate) fn go_on(&self) -> Result<(), Ended> {
         if self.stop.is_cancelled() { Err(Ended::Stopped) } else { Ok(()) }
+    }
+
+    /// Asks the person whether the task may change a guarded file, and waits for the answer.
+    ///
+    /// # Errors
+    ///
+    /// [`Ended::Stopped`] if the call is over before the answer comes.
+    pub(crate) fn ask_person(&self, path: &str, op: &'static str) -> Result<Answer, Ended> {
+        let (answer, answered) = std::sync::mpsc::channel();
+        let question = Question { path: path.to_owned(), op, answer };
+        // The thread of the call asks one question at a time, so there is room.
+        if self.questions.try_send(question).is_err() {
+            return Ok(Answer::Refused);
+        }
+        loop {
+            match answered.recv_timeout(LOOK) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Timeout) => self.go_on()?,
+                Err(RecvTimeoutError::Disconnected) => return Err(Ended::Stopped),
+            }
+        }
     }
 
     pub(crate) fn emit(&self, kind: EventKind) {

@@ -291,6 +291,15 @@ impl Uncommitted {
 #[derive(Debug, Clone)]
 pub struct StepOutput(pub bytes::Bytes);
 
+/// The text of a file before and after one edit, for a client that shows the difference; never part of the JSON stream.
+/// `None` stands for a file that does not exist. Binary and very large files have no such event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EditedText {
+    pub path: String,
+    pub before: Option<Arc<str>>,
+    pub now: Option<Arc<str>>,
+}
+
 /// A message of act for the person at the terminal; never part of the JSON stream and of the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Notice {
@@ -472,6 +481,22 @@ pub enum EventKind {
         op: String,
         reason: String,
     },
+    /// Emitted right before the `edit` of the same file.
+    #[serde(skip)]
+    EditedText(EditedText),
+    /// The person was asked whether the task may change a guarded file.
+    Consent {
+        path: String,
+        op: String,
+        /// `allowed`, `refused` or `unanswered`.
+        answer: String,
+    },
+    /// A plan of the model was accepted: its strategy and the goals of all plans so far.
+    Plan {
+        strategy: String,
+        criteria: Vec<String>,
+        acceptance: Vec<String>,
+    },
     /// `warm`: the run begins with what `prepare` made of the last commit. An attempt with a green warm run has a cold run as
     /// well, with the same number, which decides.
     VerifyStarted {
@@ -576,7 +601,7 @@ pub enum EventKind {
 impl EventKind {
     /// Returns whether programs do not get the event: neither `--json` nor the journal has a line for it.
     pub fn is_for_people(&self) -> bool {
-        matches!(self, Self::StepOutput(_) | Self::Notice(_))
+        matches!(self, Self::StepOutput(_) | Self::EditedText(_) | Self::Notice(_))
     }
 }
 

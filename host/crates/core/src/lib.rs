@@ -9,6 +9,7 @@
 //!   succeeds only through it: a gate input is a file that can change how the pipeline judges.
 //! - [`evidence::Evidence`]: what the tests of a task prove; an [`evidence::VariantVerifier`] makes the runs for it.
 //! - [`check::Checked`]: how a command ended that the model ran while it worked; a [`check::Checker`] runs it.
+//! - [`consent::Consent`]: the person for whom a task works, asked while it works.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
 //!
@@ -22,6 +23,7 @@
 
 pub mod check;
 pub mod clock;
+pub mod consent;
 pub mod event;
 pub mod evidence;
 pub mod exit;

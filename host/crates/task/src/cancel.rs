@@ -66,6 +66,13 @@ pub fn cancel(which: &CancelTarget, start: &Path) -> Result<Cancellation, Failur
     Ok(Cancellation { task_id: record.task_id, was: TaskState::Running, ended })
 }
 
+/// Returns whether `act cancel` was called for a task of the repository at `start`. A process that runs several tasks finds out
+/// by this that a signal is for one of them alone.
+pub fn cancel_was_requested(start: &Path, task_id: &str) -> bool {
+    let found = Lookup::open(start).and_then(|lookup| Ok(lookup.store.task(task_id)?));
+    found.is_ok_and(|task| task.is_some_and(|task| task.cancel_requested))
+}
+
 fn find(lookup: &Lookup, which: &CancelTarget) -> Result<TaskRecord, Failure> {
     let none = |message: String| {
         Failure::refused("nothing_to_cancel", message)

@@ -4,10 +4,12 @@
 //! This crate promises that a task is stored before it is reported to anyone and that its end is stored before it is
 //! emitted, that a refusal leaves nothing behind, and that every task ends with exactly one `task_finished`. It prints
 //! nothing: the caller passes the sinks of the events, and messages for people are events too
-//! ([`act_core::event::Notice`]). Only the command line calls this crate.
+//! ([`act_core::event::Notice`]). The command line and the server for editors call this crate.
 //!
 //! - [`run()`] runs a task from its text to its exit code; [`detach()`] does so in a process of its own.
 //! - [`apply()`] and [`again()`] make the arguments of a task that continues an earlier one.
+//! - [`run_for()`] and [`verify_for()`] do the same for a client in the same process, which cancels and can be asked;
+//!   [`sessions()`] and [`session()`] read its earlier tasks.
 //! - [`verify()`] runs the pipeline without a task, or answers with the run of the unchanged tree; [`verify_claim()`] repeats a
 //!   verification.
 //! - [`scout()`] asks one Scout one question.
@@ -41,6 +43,7 @@ mod retention;
 mod reuse;
 mod run;
 mod scouting;
+mod sessions;
 mod sinks;
 mod status;
 mod stuck_report;
@@ -59,7 +62,7 @@ pub use audit::signature::{Envelope, Signature};
 pub use audit::verify::{AuditRestarted, audit_accept, audit_restart, audit_verify};
 pub use audit::{AuditFilter, AuditList, audit_list, audit_show};
 pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
-pub use cancel::{CancelTarget, Cancellation, cancel};
+pub use cancel::{CancelTarget, Cancellation, cancel, cancel_was_requested};
 pub use components::ComponentScout;
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use diff::{TaskDiff, diff};
@@ -68,11 +71,14 @@ pub use metrics::{Metrics, Spread, metrics};
 pub use prepare::{InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices};
 pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
 pub use queue::TaskId;
-pub use run::{Mode, RunArgs, again, cancelled_by_signals, run};
+pub use run::{Client, Mode, RunArgs, again, cancelled_by_signals, run, run_for};
 pub use scouting::{
     Comparison, ScoutAnswer, ScoutArgs, ScoutFacts, Side, Took, WhichScout, compare, facts, scout,
 };
+pub use sessions::{PastSession, PastTask, SessionId, session, sessions};
 pub use sinks::JsonLines;
 pub use status::{History, Queue, Repo, Status, history, queue, status};
 pub use stuck_report::{Origin, Report, Resolved, StuckReportNote, report, resolve_report};
-pub use verify::{ClaimCheck, ClaimSide, Difference, Note, SignedBy, Wanted, verify, verify_claim};
+pub use verify::{
+    ClaimCheck, ClaimSide, Difference, Note, SignedBy, Wanted, verify, verify_claim, verify_for,
+};

@@ -18,7 +18,7 @@ use crate::run::{Mode, RunArgs};
 use crate::trees::{TaskTrees, Trees};
 use crate::{proposal, queue};
 use act_agent::context::NotesWriter;
-use act_agent::editor::{Aim, Editor, Gate, TaskInput, TaskRequest, Workplace};
+use act_agent::editor::{Aim, EarlierTask, Editor, Gate, TaskInput, TaskRequest, Workplace};
 use act_agent::gate_inputs::{FileChange, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests};
 use act_agent::scout::{Grounded, Scout};
 use act_audit::{Audit, AuditError, CheckpointStore};
@@ -30,6 +30,7 @@ use act_component::{
 };
 use act_config::{ComponentRequest, Config, ConfigCeiling, ModelAccess, UserSettings, Warm};
 use act_core::check::Checker;
+use act_core::consent::Consent;
 use act_core::event::Events;
 use act_core::evidence::{Evidence, VariantVerifier};
 use act_core::secret::Secrets;
@@ -79,6 +80,10 @@ pub(super) struct Ready {
     policy_max_tokens: Option<u64>,
     /// The user typed `--no-agents-md` for this task.
     flag_no_agents_md: bool,
+    /// The person who is asked about guarded paths; `None` where nobody can be asked.
+    pub(super) consent: Option<Arc<dyn Consent>>,
+    /// The task before this one in the same session of a client.
+    pub(super) previous: Option<EarlierTask>,
 }
 
 impl Ready {
@@ -334,6 +339,8 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         flag_max_tokens: args.max_tokens,
         policy_max_tokens: policy.config.max_tokens,
         flag_no_agents_md: args.no_agents_md,
+        consent: None,
+        previous: None,
     })
 }
 
@@ -835,6 +842,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         Some(overlay) => RepoWriter::open_dry(root, rules, overlay.clone()),
     };
     let writer = writer.map_err(failed("the repository cannot be opened"))?;
+    let writer = writer.asking(ready.consent.clone());
     let writer = Arc::new(match &originals {
         Some(originals) => writer.with_originals(Arc::clone(originals)),
         None => writer,

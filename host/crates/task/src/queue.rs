@@ -26,7 +26,9 @@ use act_core::event::{Event, EventKind, Events, Sink};
 use act_core::process::{Life, Process};
 use act_core::{Failure, Outcome, fail_point, process, reason};
 use act_records::artifacts::{ArtifactDir, Journal, Reserve};
-use act_records::store::{Store, StoreError, Submission, TaskRecord, TaskState, UnfinishedTask};
+use act_records::store::{
+    Flags, Store, StoreError, Submission, TaskRecord, TaskState, UnfinishedTask,
+};
 use act_workspace::{RepoLock, RootIdentity, RootMoved, head_commit};
 
 /// How often a waiting task looks at the queue: often enough that a person notices no delay.
@@ -490,6 +492,20 @@ impl TaskContext {
         args: &RunArgs,
         root: &Path,
     ) -> Result<(OwnedTask, u32), StoreError> {
+        self.submit_with(&args.text, &args.flags(), root)
+    }
+
+    /// Accepts a task like [`Self::submit`], with these flags.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be written.
+    pub(super) fn submit_with(
+        &self,
+        text: &str,
+        flags: &Flags,
+        root: &Path,
+    ) -> Result<(OwnedTask, u32), StoreError> {
         let id = TaskId::random();
         // The journal is made before the row in the store: from another container only the lock on the
         // journal shows that this process lives.
@@ -498,8 +514,8 @@ impl TaskContext {
             task_id: id.as_str(),
             repo: &self.repo,
             root: &root.to_string_lossy(),
-            text: &args.text,
-            flags: &args.flags(),
+            text,
+            flags,
             owner: &self.this,
         });
         if position.is_err() && journal.is_ok() {

@@ -14,14 +14,16 @@ use crate::finish::FinishGuard;
 use crate::prepare::{AssembledEditor, EditorParts, Ready, failed};
 use crate::proposal::{Proposal, propose};
 use crate::queue::{AcquiredLock, OwnedTask, StoreRetry, Waiting};
+use crate::sessions::SessionId;
 use crate::sinks::{ProgressSink, RunSink, TimingSink};
 use crate::status::Lookup;
-use crate::{prepare, proposal, retention, stuck_report};
+use crate::{prepare, proposal, retention, sessions, stuck_report};
 use act_agent::context::NotesWriter;
 use act_agent::editor;
 use act_agent::editor::{TaskInput, TaskResult};
 use act_audit::{Audit, AuditError, Entry, Event};
 use act_config::Config;
+use act_core::consent::Consent;
 use act_core::event::{EventKind, Events, Milestone, Sink, Uncommitted};
 use act_core::exit::Exit;
 use act_core::{Failure, fail_point, reason};
@@ -130,12 +132,37 @@ pub fn again(task_id: &str, args: RunArgs) -> Result<RunArgs, Failure> {
 ///
 /// Returns the refusal of a task that was not accepted. An accepted task always ends with an exit code.
 pub async fn run(args: RunArgs, sinks: Vec<Box<dyn Sink>>) -> Result<Exit, Failure> {
-    let cancel = cancelled_by_signals()?;
+    let client = Client { cancel: cancelled_by_signals()?, consent: None, session: None };
+    run_for(client, args, sinks).await
+}
+
+/// The program for which this process runs a task, such as an editor.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Cancels the task.
+    pub cancel: CancellationToken,
+    /// Reaches the person; `None` where nobody can be asked.
+    pub consent: Option<Arc<dyn Consent>>,
+    /// The session that the task belongs to. The task learns how the one before it in that session ended.
+    pub session: Option<SessionId>,
+}
+
+/// Runs one task like [`run`], for a client that cancels it and can be asked.
+///
+/// # Errors
+///
+/// Returns the refusal of a task that was not accepted. An accepted task always ends with an exit code.
+pub async fn run_for(
+    client: Client,
+    args: RunArgs,
+    sinks: Vec<Box<dyn Sink>>,
+) -> Result<Exit, Failure> {
+    let Client { cancel, consent, session } = client;
     let checked = tokio::select! {
         ready = prepare::check(&args) => Some(ready?),
         () = cancel.cancelled() => None,
     };
-    let Some(ready) = checked else {
+    let Some(mut ready) = checked else {
         // The task was not accepted yet, so only this process knows of it.
         let events = Events::new("", sinks);
         return Ok(FinishGuard::new(events, TokenLedger::default()).finish(TaskResult::cancelled()));
@@ -145,7 +172,11 @@ pub async fn run(args: RunArgs, sinks: Vec<Box<dyn Sink>>) -> Result<Exit, Failu
     prepare::proposal(&ready, &context)?;
     let root = ready.config.root.clone();
     anchor::first(ready.anchored, &context.audit, &root, &cancel).await?;
-    let (owned_task, position) = context.submit(&args, &root)?;
+    ready.consent = consent;
+    ready.previous = session.as_ref().and_then(|session| sessions::last_task(&context, session));
+    let session = session.as_ref().map(ToString::to_string);
+    let flags = Flags { session, ..args.flags() };
+    let (owned_task, position) = context.submit_with(&args.text, &flags, &root)?;
     fail_point::reach("accepted");
     Ok(follow(Accepted { owned_task, position, args, ready }, sinks, &cancel).await)
 }
@@ -350,6 +381,7 @@ fn task_input(ready: &Ready, owned_task: &OwnedTask, events: &Events) -> TaskInp
         allowed_test_changes: ready.allowed_test_changes.clone(),
         host_wrote: vec![],
         stuck_report: stuck_report::unresolved(found),
+        previous: ready.previous.clone(),
     }
 }
 

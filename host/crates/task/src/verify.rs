@@ -62,7 +62,22 @@ pub async fn verify(
     wanted: Wanted,
     sinks: Vec<Box<dyn Sink>>,
 ) -> Result<Option<Verification>, Failure> {
-    run_pipeline(repo, Purpose::Verify(wanted), sinks).await
+    let cancel = run::cancelled_by_signals()?;
+    run_pipeline(repo, Purpose::Verify(wanted), sinks, &cancel).await
+}
+
+/// Verifies the working tree like [`verify`], for a client that cancels it. Returns `None` when cancelled.
+///
+/// # Errors
+///
+/// As for [`verify`].
+pub async fn verify_for(
+    repo: &Path,
+    wanted: Wanted,
+    sinks: Vec<Box<dyn Sink>>,
+    cancel: &CancellationToken,
+) -> Result<Option<Verification>, Failure> {
+    run_pipeline(repo, Purpose::Verify(wanted), sinks, cancel).await
 }
 
 /// The command that runs the pipeline.
@@ -77,12 +92,12 @@ pub(super) async fn run_pipeline(
     repo: &Path,
     mut purpose: Purpose<'_>,
     sinks: Vec<Box<dyn Sink>>,
+    cancel: &CancellationToken,
 ) -> Result<Option<Verification>, Failure> {
     let ready = prepare::verification(repo).await?;
-    let cancel = run::cancelled_by_signals()?;
     let root = ready.config.root.clone();
     let waits = matches!(purpose, Purpose::Verify(_));
-    let Some(turn) = Turn::take(&ready.artifacts, &root, waits, &cancel).await? else {
+    let Some(turn) = Turn::take(&ready.artifacts, &root, waits, cancel).await? else {
         return Ok(None);
     };
     if let Purpose::CheckClaim(claim) = &purpose {
@@ -94,7 +109,7 @@ pub(super) async fn run_pipeline(
     let context = prepare::open_context(&ready.artifacts, &root)?;
     let audit = context.audit_here(&root)?;
     context.reserve_room()?;
-    anchor::first(ready.anchored, &context.audit, &root, &cancel).await?;
+    anchor::first(ready.anchored, &context.audit, &root, cancel).await?;
     let runs = Box::new(RunSink::new(&context, None));
     let timing = Box::new(TimingSink::new(&context, None));
     let recording: [Box<dyn Sink>; 2] = [runs, timing];
@@ -107,7 +122,7 @@ pub(super) async fn run_pipeline(
         Purpose::Verify(_) => half_applied(&context)?,
         Purpose::CheckClaim(_) => vec![],
     };
-    let mut response = run_and_report(ready, surroundings, &mut purpose, &cancel).await?;
+    let mut response = run_and_report(ready, surroundings, &mut purpose, cancel).await?;
     context.use_room();
     if let Some(response) = &mut response {
         response.warnings.extend(half);
@@ -118,8 +133,8 @@ pub(super) async fn run_pipeline(
     }
     drop(turn);
     // The caller has not printed the result yet, so the run stays live as long as this process.
-    retention::make_room(&context, &cancel, &events).await;
-    anchor::anchor(&context.audit, &root, &cancel, &events).await;
+    retention::make_room(&context, cancel, &events).await;
+    anchor::anchor(&context.audit, &root, cancel, &events).await;
     Ok(response)
 }
 
@@ -304,7 +319,8 @@ pub async fn verify_claim(
     if let Some(signed) = signed {
         claim.compare_statement(&signed)?;
     }
-    let response = run_pipeline(repo, Purpose::CheckClaim(&mut claim), sinks).await?;
+    let cancel = run::cancelled_by_signals()?;
+    let response = run_pipeline(repo, Purpose::CheckClaim(&mut claim), sinks, &cancel).await?;
     Ok(response.map(|response| ClaimCheck::of(&claim.evidence, claim.notes, response)))
 }
 

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use act_core::consent::Consent;
 use act_fs::{DIRECTORY, Root};
 use edit_protocol::Reason;
 use rustix::fs::{AtFlags, statat};
@@ -22,7 +23,7 @@ use super::paths::{PathError, RepoPath};
 use super::reading::{MAX_READ, Version, Versions, digest};
 use super::transaction::{self, FileState, Metadata, Transaction, directory};
 use super::view::{Kind, Profile, RepoView, ViewError};
-use super::write_rules::WriteRules;
+use super::write_rules::{WriteRule, WriteRules};
 
 /// Maximum number of bytes of a written file: no more than can be read again.
 pub const MAX_WRITE: u64 = MAX_READ;
@@ -34,6 +35,9 @@ const MAX_CHANGES: usize = 200;
 const MAX_TASK_BYTES: u64 = 1 << 30;
 /// Maximum number of files that one task may change.
 const MAX_TASK_FILES: usize = 20_000;
+/// Maximum number of guarded paths of one task about which the person is asked: more than any change needs, and few enough that
+/// a model cannot wear the person out.
+const MAX_QUESTIONS: usize = 20;
 /// Maximum number of bytes of one text that the writer stores to show the changes of the task.
 const MAX_TEXT: usize = 1 << 20;
 /// Maximum number of bytes of all these texts together.
@@ -276,6 +280,10 @@ pub struct RepoWriter {
     contents: Mutex<ContentChanges>,
     /// Where the files are stored before the task changes them.
     originals: Option<Arc<Originals>>,
+    /// The person who is asked about guarded paths; `None` where nobody can be asked.
+    consent: Option<Arc<dyn Consent>>,
+    /// The guarded paths that the person was asked about, and whether the task may change them.
+    answered: Mutex<BTreeMap<String, bool>>,
 }
 
 /// The part of its budget that the task has used.
@@ -335,7 +343,58 @@ impl RepoWriter {
             refused: Mutex::default(),
             contents: Mutex::default(),
             originals: None,
+            consent: None,
+            answered: Mutex::default(),
         }
+    }
+
+    /// Lets a person open guarded paths, each by an answer of its own.
+    #[must_use]
+    pub fn asking(mut self, consent: Option<Arc<dyn Consent>>) -> Self {
+        self.consent = consent;
+        self
+    }
+
+    /// Returns the person who is asked about guarded paths.
+    pub fn consent(&self) -> Option<&Arc<dyn Consent>> {
+        self.consent.as_ref()
+    }
+
+    /// Returns the guarded paths about which the person has to be asked before these changes, each with the word of its
+    /// change. There are none if another rule forbids one of the changes anyway, or if the person was asked about the path
+    /// before: one answer counts for the whole task.
+    pub fn questions(&self, changes: &[Change]) -> Vec<(String, &'static str)> {
+        if self.consent.is_none() || changes.len() > MAX_CHANGES {
+            return vec![];
+        }
+        let scope = self.scope();
+        let mut questions = vec![];
+        for change in changes {
+            for name in change.names() {
+                let Ok(path) = RepoPath::parse(name) else { return vec![] };
+                let rule = self.rules.forbidden_by(path.as_str());
+                let guarded = rule == Some(WriteRule::Guarded);
+                if (rule.is_some() && !guarded) || self.permitted_besides(&path, &scope).is_err() {
+                    return vec![];
+                }
+                if guarded {
+                    questions.push((path.to_string(), change.op()));
+                }
+            }
+        }
+        let answered = self.answered();
+        questions.retain(|(path, _)| !answered.contains_key(path));
+        questions.truncate(MAX_QUESTIONS.saturating_sub(answered.len()));
+        questions
+    }
+
+    /// Stores the answer of the person about a guarded path, which counts until the end of the task.
+    pub fn answer(&self, path: &str, allowed: bool) {
+        self.answered().insert(path.to_owned(), allowed);
+    }
+
+    fn answered(&self) -> MutexGuard<'_, BTreeMap<String, bool>> {
+        self.answered.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Stores each file before its first change.
@@ -475,11 +534,26 @@ impl RepoWriter {
     ) -> Result<RepoPath, EditError> {
         let path = RepoPath::parse(text)
             .map_err(|error| EditError::Path { path: text.chars().take(200).collect(), error })?;
-        let forbidden = |reason| Err(EditError::Forbidden { path: path.to_string(), reason });
-        if let Some(rule) = self.rules.forbidden_by(path.as_str()) {
-            return forbidden(rule.reason());
+        let consented = || self.answered().get(path.as_str()).is_some_and(|allowed| *allowed);
+        match self.rules.forbidden_by(path.as_str()) {
+            None => {}
+            Some(WriteRule::Guarded) if consented() => {}
+            Some(rule) => {
+                return Err(EditError::Forbidden { path: path.to_string(), reason: rule.reason() });
+            }
         }
-        if self.is_in_git_directory(&path) {
+        self.permitted_besides(&path, scope)?;
+        Ok(path)
+    }
+
+    /// Checks the rules that no person and no flag of the task lifts for a guarded path.
+    fn permitted_besides(
+        &self,
+        path: &RepoPath,
+        scope: &VerificationScope<'_>,
+    ) -> Result<(), EditError> {
+        let forbidden = |reason| Err(EditError::Forbidden { path: path.to_string(), reason });
+        if self.is_in_git_directory(path) {
             return forbidden(Reason::Protected);
         }
         if self.view.rule(path.as_str(), Kind::File).is_some() {
@@ -488,7 +562,7 @@ impl RepoWriter {
         if !self.rules.allowed().matches(path.as_str()) && !scope.holds(path.as_str()) {
             return Err(EditError::Untested { path: path.to_string() });
         }
-        Ok(path)
+        Ok(())
     }
 
     /// Returns whether a directory on the path is one of git's own under another name, or would become one by this write. The
@@ -777,6 +851,16 @@ impl RepoWriter {
     /// Returns the content of a file before the task and after its last change.
     pub fn text(&self, path: &str) -> ContentChange {
         self.contents().files.get(path).cloned().unwrap_or_default()
+    }
+
+    /// Returns the contents that the writer knows of the files that changes name, by their paths.
+    pub fn texts(&self, changes: &[Change]) -> BTreeMap<String, ContentChange> {
+        let contents = self.contents();
+        let paths = changes.iter().flat_map(Change::names);
+        let paths = paths.filter_map(|name| RepoPath::parse(name).ok());
+        paths
+            .filter_map(|path| Some((path.to_string(), contents.files.get(path.as_str())?.clone())))
+            .collect()
     }
 
     /// Returns the number of refused calls for each reason, by its word.

@@ -85,6 +85,18 @@ pub struct TaskInput {
     pub host_wrote: Vec<String>,
     /// The unresolved stuck report of an earlier task of ours in this repository.
     pub stuck_report: Option<EarlierReport>,
+    /// The task before this one in the same session of an editor.
+    pub previous: Option<EarlierTask>,
+}
+
+/// How the task before this one ended, in the same session of an editor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EarlierTask {
+    pub text: String,
+    /// The state in which it ended, and the reason if it has one.
+    pub outcome: String,
+    /// The account of the model that worked on it.
+    pub summary: Option<String>,
 }
 
 /// The stuck report of an earlier task.

@@ -285,6 +285,12 @@ impl Session<'_> {
         // The model has just written its goals, or a conversation has just begun with them.
         self.criteria_shown = true;
         self.write_due_snapshot()?;
+        let goals = self.plans.goals();
+        self.editor.events.emit(EventKind::Plan {
+            strategy: self.strategies.in_force().to_owned(),
+            criteria: goals.criteria.clone(),
+            acceptance: goals.acceptance.clone(),
+        });
         match self.replanning.take() {
             Some((number, attempt)) => {
                 let strategy = self.strategies.in_force().to_owned();

@@ -13,7 +13,7 @@ use super::check::CHECKS;
 use super::plan::{PlanGoals, TriedPlan};
 use super::scouts::QUESTIONS;
 use super::verify::{HARD_STOP_AFTER, REPLAN_AFTER, last_failure};
-use super::{Aim, CONVERSATION_BYTES, Session, TURNS_PER_ATTEMPT, TaskInput};
+use super::{Aim, CONVERSATION_BYTES, EarlierTask, Session, TURNS_PER_ATTEMPT, TaskInput};
 use crate::context::{ScoutPayload, VerifiedRun};
 use crate::instructions::InstructionFile;
 use crate::scout::shown as shown_report;
@@ -343,12 +343,35 @@ fn opening(briefing: &Briefing<'_>, known: &str, baseline: Option<String>) -> St
     if let Some(baseline) = baseline {
         text.push_str(&format!("\n\n# Before the first edit\n\n{baseline}"));
     }
+    if let Some(earlier) = &briefing.task.previous {
+        text.push_str(&earlier_task(earlier));
+    }
     if let Some(report) = &briefing.task.stuck_report {
         text.push_str("\n\n# An earlier task got stuck\n\nThis is its report:\n\n");
         text.push_str(&quoted("stuck_report", None, report.text.trim()));
         list(&mut text, "`read_log` also takes its runs", &report.run_ids);
     }
     text.push_str("\n\nRead what you still need to know, then call `plan`.");
+    text
+}
+
+/// Bytes of the text and of the account of the task before that the model gets.
+const EARLIER_TEXT: usize = 8 * 1024;
+
+/// The task before this one in the same session: its text, how it ended, and the account of the model that worked on it.
+fn earlier_task(earlier: &EarlierTask) -> String {
+    let cut =
+        |text: &str| text[..text.floor_char_boundary(EARLIER_TEXT.min(text.len()))].to_owned();
+    let mut text = format!(
+        "\n\n# The task before\n\nThe user gave this task before, in the same session. It is over and not a part of your \
+         task; \"it\" or \"that\" in your task may mean it.\n\n{}\n\nIt ended as {}.",
+        quoted("earlier_task", None, &cut(earlier.text.trim())),
+        one_line(&earlier.outcome, 200)
+    );
+    if let Some(summary) = &earlier.summary {
+        let summary = quoted("earlier_summary", None, &cut(summary.trim()));
+        text.push_str(&format!(" Its account:\n\n{summary}"));
+    }
     text
 }
 
@@ -697,6 +720,7 @@ mod tests {
             allowed_test_changes: act_workspace::PathGlobs::default(),
             host_wrote: vec![],
             stuck_report: None,
+            previous: None,
         }
     }
 

@@ -2,6 +2,8 @@
 //! handle: the host's writer makes its changes. A foreign component, which imports no interface of ours, writes to a
 //! scratch copy (`files`), and the writer gets the differences when the call ends.
 
+use std::collections::BTreeMap;
+
 use wasmtime::component::{HasSelf, Linker};
 
 use super::{Access, Capability, Grant, Import, Metered, NoCeiling, version};
@@ -13,8 +15,10 @@ use crate::call::{CallContext, State};
 use crate::failure::Ended;
 use crate::limits::Limits;
 use crate::meter::{Count, Meter};
-use act_core::event::EventKind;
-use act_workspace::{Applied, Change, RepoWriter, Version};
+use act_audit::{Decision, Entry, Event};
+use act_core::consent::Answer;
+use act_core::event::{EditedText, EventKind};
+use act_workspace::{Applied, Change, Content, ContentChange, RepoWriter, Version};
 use edit_protocol::Reason;
 
 /// Most refusals that one call may report. A tool call is one edit, so a tool needs few.
@@ -140,6 +144,8 @@ impl CallContext {
             self.deny(Capability::RepoWrite, "repo.edit");
             return Ok(None);
         };
+        self.ask_about_guarded(&writer, changes)?;
+        let known = writer.texts(changes);
         // The writer checks again immediately before it changes a file.
         let stop = self.stop.clone();
         let audit = self.audit.as_deref();
@@ -148,6 +154,7 @@ impl CallContext {
             Err(act_workspace::EditError::Stopped) => return Err(Ended::Stopped),
             Ok(applied) => {
                 self.meters.repo_write.add(applied.len());
+                self.emit_texts(&writer, changes, &known);
                 applied.iter().flat_map(audit::edits).for_each(|(entry, event)| {
                     if let Some(audit) = &self.audit {
                         audit.record_entry(entry);
@@ -158,6 +165,52 @@ impl CallContext {
             Err(error) => self.record_refused(changes, error),
         }
         Ok(Some(outcome))
+    }
+
+    /// Asks the person about guarded paths that only a person can open, and records each answer before it has an effect.
+    /// Nothing is asked if the grant of the component does not cover all paths.
+    ///
+    /// # Errors
+    ///
+    /// [`Ended::Stopped`] if the call is over before an answer comes.
+    fn ask_about_guarded(&self, writer: &RepoWriter, changes: &[Change]) -> Result<(), Ended> {
+        let mut named = changes.iter().flat_map(Change::names);
+        if !named.all(|path| self.grant.may_write(&plain(path))) {
+            return Ok(());
+        }
+        for (path, op) in writer.questions(changes) {
+            let answer = self.ask_person(&path, op)?;
+            let decision = if answer == Answer::Allowed { Decision::Allow } else { Decision::Deny };
+            let entry = Entry::new(Event::ConsentAsked).object(&path).decision(decision);
+            let entry = entry.reason(answer.as_str()).names([op]);
+            // A permission that is not on record opens nothing.
+            let recorded =
+                self.audit.as_ref().is_none_or(|audit| audit.append_entry(entry).is_ok());
+            writer.answer(&path, answer == Answer::Allowed && recorded);
+            let (op, answer) = (op.to_owned(), answer.as_str().to_owned());
+            self.emit(EventKind::Consent { path, op, answer });
+        }
+        Ok(())
+    }
+
+    /// Emits the texts of the changed files before and after the change. `known` holds what the writer knew before it.
+    fn emit_texts(
+        &self,
+        writer: &RepoWriter,
+        changes: &[Change],
+        known: &BTreeMap<String, ContentChange>,
+    ) {
+        for (path, change) in writer.texts(changes) {
+            let before = known.get(&path).map_or(change.before, |known| known.now.clone());
+            let text = |content: Content| match content {
+                Content::Nothing => Some(None),
+                Content::Text(text) => Some(Some(text)),
+                Content::Unknown => None,
+            };
+            if let (Some(before), Some(now)) = (text(before), text(change.now)) {
+                self.emit(EventKind::EditedText(EditedText { path, before, now }));
+            }
+        }
     }
 
     /// Counts and records an edit that the component refused by itself. The component decides what it reports, so the
@@ -216,7 +269,6 @@ fn apply(
     changes: &[Change],
     stopped: &dyn Fn() -> bool,
 ) -> Result<Vec<Applied>, act_workspace::EditError> {
-    let plain = |path: &str| path.strip_prefix("./").unwrap_or(path).to_owned();
     let mut named = changes.iter().flat_map(Change::names);
     if let Some(path) = named.find(|path| !grant.may_write(&plain(path))) {
         let reason = Reason::Boundary;
@@ -230,6 +282,10 @@ fn apply(
         })?;
     }
     writer.apply(changes, stopped)
+}
+
+fn plain(path: &str) -> String {
+    path.strip_prefix("./").unwrap_or(path).to_owned()
 }
 
 fn path_of(error: &act_workspace::EditError) -> Option<&str> {

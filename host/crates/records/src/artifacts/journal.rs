@@ -89,7 +89,7 @@ impl ArtifactDir {
     /// ran. Returns false when that cannot be found out.
     pub fn is_abandoned(&self, task_id: &str) -> bool {
         let free = |file: File| lock::try_lock(&file, Kind::Exclusive).is_ok_and(|free| free);
-        self.read_only(task_id).is_ok_and(|found| found.is_some_and(free))
+        self.open_journal(task_id).is_ok_and(|found| found.is_some_and(free))
     }
 
     /// Returns the last line, or `None` when it is incomplete or the journal has no lines.
@@ -97,7 +97,7 @@ impl ArtifactDir {
     /// # Errors
     /// The file cannot be read.
     pub fn last_line(&self, task_id: &str) -> io::Result<Option<String>> {
-        let Some(file) = self.read_only(task_id)? else { return Ok(None) };
+        let Some(file) = self.open_journal(task_id)? else { return Ok(None) };
         let (end, before) = act_fs::read_last(&file, LONGEST_LINE)?;
         let Some((b'\n', lines)) = end.split_last() else { return Ok(None) };
         let last = lines.rsplit(|byte| *byte == b'\n').next().unwrap_or_default();
@@ -106,7 +106,11 @@ impl ArtifactDir {
         Ok(std::str::from_utf8(last).ok().filter(|_| whole).map(str::to_owned))
     }
 
-    fn read_only(&self, task_id: &str) -> io::Result<Option<File>> {
+    /// Opens the journal to read it. Returns `None` when there is none.
+    ///
+    /// # Errors
+    /// The file cannot be opened; a link in its place is refused.
+    pub fn open_journal(&self, task_id: &str) -> io::Result<Option<File>> {
         let Some(state) = self.existing_state()? else { return Ok(None) };
         let Some(journals) = state.existing_subdirectory("journal")? else { return Ok(None) };
         match journals.file(name(task_id)) {

@@ -35,6 +35,8 @@ pub struct Flags {
     pub apply: Option<String>,
     /// The model does not get the instructions of the repository.
     pub no_agents_md: bool,
+    /// The session of the client that asked for the task, such as an editor.
+    pub session: Option<String>,
 }
 
 /// A task that `act run` accepts.

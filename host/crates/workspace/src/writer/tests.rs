@@ -680,3 +680,70 @@ fn a_git_directory_under_another_name_is_protected_and_none_can_be_made() {
     assert_eq!(last.word(), Some("protected"));
     writer.apply(&[create("half/other", "x")], GO_ON).unwrap();
 }
+
+/// A person who allows every path, and is never reached here: the caller of the writer asks.
+#[derive(Debug)]
+struct Somebody;
+
+impl act_core::consent::Consent for Somebody {
+    fn may_change<'a>(
+        &'a self,
+        _: &'a str,
+        _: &'a str,
+    ) -> std::pin::Pin<Box<dyn Future<Output = act_core::consent::Answer> + Send + 'a>> {
+        Box::pin(async { act_core::consent::Answer::Allowed })
+    }
+}
+
+// ACP-31, security lines 393 and 398
+#[test]
+fn consent_opens_one_guarded_path_and_nothing_that_another_rule_forbids() {
+    let place = tempfile::tempdir().unwrap();
+    let root = place.path();
+    std::fs::create_dir_all(root.join(".git")).unwrap();
+    std::fs::write(root.join(".gitignore"), ".idea/\n").unwrap();
+    let create = |path: &str| Change::Create { path: path.to_owned(), bytes: b"{}\n".to_vec() };
+    let rules = || WriteRules::allowing(&[]).unwrap().within(&[], &["ci/**".to_owned()]).unwrap();
+    let refused = |writer: &RepoWriter, path: &str| {
+        let outcome = writer.apply(&[create(path)], &|| false);
+        outcome.err().and_then(|error| error.word())
+    };
+
+    // Without a person nothing is asked, and the path is refused as it always was.
+    let alone = RepoWriter::open(root, rules()).unwrap();
+    assert!(alone.questions(&[create(".vscode/settings.json")]).is_empty());
+    assert_eq!(refused(&alone, ".vscode/settings.json"), Some("guarded"));
+
+    let writer = RepoWriter::open(root, rules()).unwrap().asking(Some(Arc::new(Somebody)));
+    for path in [
+        "plain.txt",
+        ".git/hooks/pre-commit",
+        "agent.yaml",
+        "ci/.envrc",
+        ".idea/workspace.xml",
+        "../.envrc",
+        ".env",
+    ] {
+        assert!(writer.questions(&[create(path)]).is_empty(), "{path}");
+    }
+    // A call with a forbidden change is refused as a whole, so nobody is asked about the rest.
+    assert!(writer.questions(&[create(".vscode/settings.json"), create(".git/config")]).is_empty());
+    let asked = writer.questions(&[create("./.vscode/settings.json"), create("plain.txt")]);
+    assert_eq!(asked, [(".vscode/settings.json".to_owned(), "create")]);
+
+    writer.answer(".vscode/settings.json", true);
+    writer.answer(".vscode/tasks.json", false);
+    for path in [".vscode/settings.json", ".vscode/tasks.json"] {
+        assert!(writer.questions(&[create(path)]).is_empty(), "it was asked before: {path}");
+    }
+    assert_eq!(refused(&writer, ".vscode/settings.json"), None);
+    for path in [".vscode/tasks.json", ".vscode/settings.json2", ".vscode/SETTINGS.json", ".envrc"]
+    {
+        assert_eq!(refused(&writer, path), Some("guarded"), "{path}");
+    }
+    assert_eq!(refused(&writer, ".git/config"), Some("protected"));
+
+    // A model cannot wear the person out.
+    let many: Vec<_> = (0..100).map(|at| create(&format!("d{at}/.envrc"))).collect();
+    assert_eq!(writer.questions(&many).len(), MAX_QUESTIONS - 2);
+}

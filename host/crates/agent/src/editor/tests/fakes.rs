@@ -279,6 +279,7 @@ impl Story {
                 allowed_test_changes: self.allowed_test_changes.clone(),
                 host_wrote: vec![],
                 stuck_report: None,
+                previous: None,
             },
             model: used,
             ledger: TokenLedger::limited(None),

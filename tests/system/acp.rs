@@ -1,0 +1,49 @@
+//! Whole sessions of `act acp`: tasks to their end, and the protocol's own SDK as the client.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use serde_json::{Value, json};
+
+use crate::harness::script::{attempt, call, done, opening, script};
+use crate::harness::{Act, image, program};
+
+fn repository() -> Act {
+    Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt || { cat answer.txt; exit 1; }")])
+}
+
+/// ACP-20, ACP-22, ACP-23, ACP-30: `tests/acp/client.mjs` runs a task, follows it, cancels one, refuses a permission and loads a
+/// past session. `scripts/test-acp` installs the SDK.
+#[test]
+fn the_published_sdk_runs_follows_cancels_refuses_and_loads() {
+    let Some(sdk) = std::env::var_os("ACT_ACP_SDK").map(PathBuf::from) else {
+        return act_core::testing::skip(
+            "the SDK of the protocol is not installed: scripts/test-acp",
+        );
+    };
+    let mut turns: Vec<Value> = opening("write it");
+    turns.extend(attempt("right\n"));
+    turns.push(done());
+    turns.push(json!({"role": "editor", "delay_ms": 600_000, "text": "too late"}));
+    turns.extend(opening("write the settings"));
+    turns.push(call("create", json!({"path": ".vscode/settings.json", "content": "{}\n"})));
+    turns.push(call("create", json!({"path": "note.txt", "content": "It is not allowed.\n"})));
+    turns.extend([call("verify", json!({})), done()]);
+    let act = repository().script(&script(turns));
+    let repository = act.repo().canonicalize().unwrap();
+    let mut client = Command::new("node");
+    client.arg(sdk.join("client.mjs")).arg(program()).arg(&repository);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let told = act.env("PATH", path).start_command(client).wait().status(0);
+    for story in [
+        "ran a task and followed it",
+        "cancelled a task",
+        "refused a permission",
+        "loaded a past session",
+        "verified the tree",
+    ] {
+        assert!(told.stdout_text().contains(story), "{told}");
+    }
+}
