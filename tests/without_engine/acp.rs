@@ -99,7 +99,7 @@ fn a_guarded_path_is_written_only_after_the_person_allowed_it() {
     agent.select(&question, "reject");
     let ended = agent.client.answer(prompt).unwrap();
     assert_eq!(ended["result"]["stopReason"], "end_turn", "{}", agent.client.text());
-    assert!(agent.client.text().contains("Nothing was changed. `act apply t-"));
+    assert!(agent.client.text().contains("No file was changed. `act apply t-"));
     assert!(!act.repo().join(".vscode").exists());
     agent.end();
 

@@ -3,7 +3,7 @@
 //!
 //! This crate promises that stdout carries messages of the protocol and nothing else, that every request is answered once, that
 //! a client which reads slowly or not at all holds up no task, and that a client can allow nothing that the command line could
-//! not allow. Only the command line calls it. `specs/acp.md` has the rules.
+//! not allow. The command line alone calls it. `specs/acp.md` has the rules.
 //!
 //! - [`serve`] speaks with one client until its stream ends. `server.rs` has the methods, one after the other.
 //! - [`Tasks`] is what a server needs of the rest of the program; [`TasksOfThisUser`] implements it.

@@ -34,12 +34,12 @@ const LISTED: usize = 100;
 const TITLE: usize = 120;
 /// How long a permission waits for the person. Then it is refused, so that no task waits for a person who has gone.
 const PATIENCE: Duration = Duration::from_secs(600);
-/// How long tasks may take to end after the client has gone. What has not ended by then is recorded by the next `act`.
+/// How long tasks may take to end after the client has gone. A task that has not ended by then is recorded by the next `act`.
 const LONGEST_END: Duration = Duration::from_millis(4_500);
 /// How long the last messages may take to be read.
 const LONGEST_DRAIN: Duration = Duration::from_millis(400);
 
-/// What the person who starts the program decides.
+/// The decisions of the person who starts the program.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// Roots of the only repositories that a client may name; empty for all of this user.

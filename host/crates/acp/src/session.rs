@@ -23,7 +23,7 @@ const TAIL: usize = 4 * 1024;
 /// After `act cancel` has asked for the end of a task, its signal comes within this time.
 const SIGNAL_COMES: Duration = Duration::from_secs(2);
 
-/// What a prompt of the session starts.
+/// The work that a prompt of the session starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     Run,
@@ -298,9 +298,9 @@ impl Turn {
         };
         if answer != Answer::Allowed {
             let why = if answer == Answer::Unanswered {
-                "Nobody answered, so nothing"
+                "There was no answer, so no file"
             } else {
-                "Nothing"
+                "No file"
             };
             let said =
                 format!("{why} was changed. `act apply {dry_run}` applies the proposal later.");
@@ -464,7 +464,7 @@ impl Session {
         self.ask((&title, "Apply and verify"), &proposed.paths, proposed.content.clone()).await
     }
 
-    /// Asks the person. Only the selection of the option that allows is a permission: an error, a cancelled question and an
+    /// Asks the person. A permission is the selection of the option that allows: an error, a cancelled question and an
     /// unknown option are refusals.
     async fn ask(
         &self,

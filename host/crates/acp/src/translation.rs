@@ -1,7 +1,7 @@
 //! Turns what happens in a task into updates of the protocol.
 //!
-//! The input is an event as programs and journals have it, so that a task which runs and one that is loaded look alike. What only
-//! a task that runs has, the output of steps and the texts of edits, comes on ways of its own. Every text is bounded, because
+//! The input is an event as programs and journals have it, so that a task which runs and one that is loaded look alike. The output of
+//! steps and the texts of edits, which journals do not have, come on ways of their own. Every text is bounded, because
 //! model and repository choose most of them.
 
 use std::collections::BTreeMap;
@@ -60,7 +60,7 @@ pub(crate) struct Translation {
     task: TaskSoFar,
 }
 
-/// What is known of the task in progress.
+/// The facts about the task in progress.
 #[derive(Debug, Default)]
 struct TaskSoFar {
     plan: Plan,
@@ -228,7 +228,7 @@ impl Translation {
                     "allowed" => format!("You allowed this task to change `{path}`."),
                     "refused" => format!("You did not allow this task to change `{path}`."),
                     _ => format!(
-                        "Nobody answered whether this task may change `{path}`; it may not."
+                        "There was no answer whether this task may change `{path}`; it may not."
                     ),
                 };
                 vec![message(&said)]

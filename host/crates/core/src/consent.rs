@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::pin::Pin;
 
-/// What the person answered.
+/// The answer of the person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
     Allowed,

@@ -168,7 +168,7 @@ impl CallContext {
     }
 
     /// Asks the person about guarded paths that only a person can open, and records each answer before it has an effect.
-    /// Nothing is asked if the grant of the component does not cover all paths.
+    /// No question is asked if the grant of the component does not cover all paths.
     ///
     /// # Errors
     ///
