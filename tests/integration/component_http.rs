@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use act_component::{
     ComponentFailure, ComponentHost, Grant, Http, Outbound, ScoutComponent, ScoutQuestion,
-    Services, custom_section,
+    Services, Set, custom_section,
 };
 use act_core::event::Events;
 use serde_json::{Value, json};
@@ -358,4 +358,43 @@ async fn the_first_use_of_an_origin_is_on_record_before_it_is_connected_to() {
     let ended = caller.ask(asking(0, &[("GET", &one)]), services, PLENTY, &never).await;
     assert!(matches!(ended, Err(ComponentFailure::Unrecorded(_))), "{ended:?}");
     assert_eq!(server.asked().len(), sent);
+}
+
+// CAPABILITY-53
+#[tokio::test(flavor = "multi_thread")]
+async fn security_line_305_only_the_local_origin_that_was_named_is_reached() {
+    let (server, other) = (Server::start(), Server::start());
+    let origin = format!("http://127.0.0.1:{}", server.port);
+    let elsewhere = format!("http://127.0.0.1:{}", other.port);
+    let name = format!("http://localhost:{}", server.port);
+    let http = |local: &[&str]| Http {
+        origins: [&origin, &elsewhere, &name].map(|one| one.parse().unwrap()).into_iter().collect(),
+        local: local.iter().map(|one| one.parse().unwrap()).collect(),
+        ..granted(&origin)
+    };
+    let manifest = json!({
+        "kind": "scout", "name": "caller", "version": "1", "about": "Calls.", "report": {},
+        "needs": [{"grant": "http", "why": "to ask", "methods": ["GET"],
+            "origins": [&origin, &elsewhere, &name]}],
+    });
+    let packed = custom_section::pack(&bytes("hostile-http"), manifest.to_string().as_bytes());
+    let asked = async |host: ComponentHost, http: Http| {
+        let grant = Grant { http: Some(http), ..Grant::default() };
+        let scout = host.load(&packed, grant, &Events::silent()).unwrap().into_scout().unwrap();
+        let question = asking(0, &[("GET", &origin), ("GET", &elsewhere), ("GET", &name)]);
+        let token = CancellationToken::new();
+        let answer = scout.ask(question, nothing(), PLENTY, &token).await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        [&origin, &elsewhere, &name].map(|one| answer[format!("GET {one}")]["body"].clone())
+    };
+    let here = json!("here");
+    assert_eq!(asked(host(), http(&[])).await, [Value::Null, Value::Null, Value::Null]);
+    assert_eq!(asked(host(), http(&[&origin])).await, [here, Value::Null, Value::Null]);
+    assert_eq!(server.asked().len(), 1);
+    assert!(other.asked().is_empty(), "{:?}", other.asked());
+    // The administrator's ceiling allows none.
+    let any = Http { origins: Set::Any, methods: Set::Any, ..Http::default() };
+    let ceiling = Grant { http: Some(any), ..Grant::everything() };
+    let denied = asked(host().below(ceiling), http(&[&origin])).await;
+    assert_eq!(denied, [Value::Null, Value::Null, Value::Null]);
 }

@@ -65,6 +65,20 @@ fn a_dry_run_for_programs() {
     assert_eq!((&last["state"], &last["exit_code"]), (&json!("PROPOSED"), &json!(0)));
 }
 
+/// CAPABILITY-30: `--verbose` shows each call of a component with its end, whatever the model was told.
+#[test]
+fn calls_of_components_show_under_verbose() {
+    let act = repository().without_engine();
+    let mut turns = proposal();
+    turns.insert(turns.len() - 1, call("read", json!({"path": "nothing-like-this.txt"})));
+    let run = |more: &[&str]| {
+        let words = [&["run", "--dry-run", "write it"], more].concat();
+        act.clone().script(&script(turns.clone())).act(words).status(0)
+    };
+    run(&["--verbose"]).stderr_has("file-tools: read answered after");
+    run(&[]).stderr_lacks("file-tools: read answered");
+}
+
 /// AUDIT-18, security line 262: the log holds how a task ended as well as the store, which other commands believe.
 #[test]
 fn a_row_of_the_store_that_was_changed_is_named() {

@@ -8,16 +8,19 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use rustix::termios::{QueueSelector, tcflush};
+use serde_json::Value;
 
-use super::{CommonOptions, answer};
+use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
+use act_component::confined::{self, CheckLimits, Work};
 use act_component::registry::{ComponentDocument, ComponentList, State};
 use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party};
+use act_config::UserSettings;
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_task::capabilities::{
-    self as task, Difference, FieldChange, InspectDocument, ModelText, Narrow, Proposal, Shown,
-    WhyDocument,
+    self as task, CallDocument, Difference, FieldChange, InspectDocument, ModelText, Narrow,
+    Proposal, Shown, WhyDocument,
 };
 
 const AFTER_HELP: &str = "\
@@ -26,6 +29,7 @@ Examples:
   act components approve scout.wasm --name licences
   act components narrow licences --path src
   act components why scout-a .env
+  act components call licences list
 
 Exit codes:
   0 done, 1 refused, nothing was changed";
@@ -76,6 +80,15 @@ Examples:
 Exit codes:
   0 allowed, 1 not allowed, or there is no such component";
 
+const CALL_HELP: &str = "\
+Examples:
+  act components call licences list '{\"path\": \"src\"}'
+  act components call licences list --json | jq -r .answer
+
+Exit codes:
+  0 answered, 1 refused, or the tool answered with an error, 4 the call
+  failed, 130 CANCELLED";
+
 const PACK_HELP: &str = "\
 Examples:
   act components pack scout.wasm --manifest manifest.json
@@ -100,7 +113,7 @@ pub(super) struct Components {
 impl Components {
     /// Returns whether the command runs a component and ends cleanly on a signal.
     pub(super) fn catches_signals(&self) -> bool {
-        matches!(self.action, Some(Action::Test(_)))
+        matches!(self.action, Some(Action::Test(_) | Action::Call { .. }))
     }
 }
 
@@ -118,6 +131,20 @@ enum Action {
     New(new::New),
     Test(test::Test),
     Approve(Approve),
+    /// Call a tool of an approved component, without changing a file
+    ///
+    /// The tool has the permissions that you granted to it, and the call is in the audit log. What it edits is a copy in
+    /// memory, which is dropped.
+    #[command(after_long_help = CALL_HELP)]
+    Call {
+        /// Approved name, as shown by `act components`
+        name: String,
+        /// Tool of the component, as shown by `act components show NAME`
+        tool: String,
+        /// Arguments of the tool, as a JSON object
+        #[arg(value_name = "JSON", default_value = "{}")]
+        arguments: String,
+    },
     /// Revoke an approval; the component is not loaded any more
     #[command(after_long_help = REVOKE_HELP)]
     Revoke {
@@ -184,6 +211,12 @@ impl Components {
             Some(Action::New(new)) => return new.run(output),
             Some(Action::Test(test)) => return test.run(output),
             Some(Action::Approve(approve)) => return approve.run(start, output),
+            Some(Action::Call { name, tool, arguments }) => {
+                let call = task::Call { name, tool, arguments, start };
+                let called = block_on(task::call(call, &output.events()))??;
+                answer(output, &called, || called_lines(&called));
+                return Ok(if called.is_error { Exit::Refused } else { Exit::Ok });
+            }
             Some(Action::Revoke { name }) => {
                 let document = task::revoke(&start, &name, &output.events())?;
                 answer(output, &document, || vec![decided("Revoked", &document.name)]);
@@ -210,6 +243,54 @@ impl Components {
         }
         Ok(Exit::Ok)
     }
+}
+
+/// The name of the hidden command that reads or compiles a component in a process with limits.
+const CHECK_COMPONENT: &str = "check-component";
+
+/// Has components that were not approved read and compiled by processes of this program, within the limits of the user.
+/// `repo` is the repository that the command names.
+pub(super) fn confine(repo: Option<PathBuf>) {
+    confined::install(vec![CHECK_COMPONENT.into()], move || {
+        let start = repo.clone().unwrap_or_else(|| PathBuf::from("."));
+        // A repository that cannot be found is the matter of the command.
+        let root = act_config::find_root(&start).ok().flatten().map(|root| root.path);
+        let settings = UserSettings::read(root.as_deref()).map_err(|error| error.to_string())?;
+        Ok(settings.check)
+    });
+}
+
+/// Reads or compiles the component in the standard input, for [`confine`]
+#[derive(Debug, clap::Args)]
+#[command(name = CHECK_COMPONENT)]
+pub(super) struct CheckComponent {
+    #[arg(value_parser = work)]
+    work: Work,
+    memory_mb: u64,
+    seconds: u64,
+}
+
+fn work(word: &str) -> Result<Work, &'static str> {
+    Work::named(word).ok_or("no such work")
+}
+
+impl CheckComponent {
+    pub(super) fn run(self) -> Result<Exit, Failure> {
+        let limits = CheckLimits { memory_mb: self.memory_mb, seconds: self.seconds };
+        confined::serve(self.work, limits).map(|()| Exit::Ok).map_err(|error| {
+            Failure::refused("check_failed", format!("the component cannot be checked: {error}"))
+        })
+    }
+}
+
+/// Returns the answer as the model would read it, and what the call would have changed.
+fn called_lines(called: &CallDocument) -> Vec<Line> {
+    let mut lines: Vec<_> = called.answer.lines().map(Line::plain).collect();
+    if !called.would_change.is_empty() {
+        let files = called.would_change.join(", ");
+        lines.push(Line::of(Tone::Caution, "Not written: ").and(Tone::Plain, files));
+    }
+    lines
 }
 
 fn decided(what: &str, name: &str) -> Line {
@@ -260,12 +341,33 @@ struct Approve {
     /// Do not grant this need; may be repeated
     #[arg(long, value_name = "GRANT")]
     without: Vec<String>,
+    /// Model tokens of one call; 100000 by default
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1_000_000_000))]
+    tokens: Option<u64>,
+    /// Seconds of one call; by default 60 for a Scout and 30 for a tool
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=3_600))]
+    seconds: Option<u64>,
+    /// Let it reach this loopback address, such as http://127.0.0.1:8080, from this repository; may be repeated
+    #[arg(long, value_name = "ORIGIN", requires = "here")]
+    allow_local: Vec<String>,
 }
 
 impl Approve {
     fn run(self, start: PathBuf, output: &Output) -> Result<Exit, Failure> {
-        let Self { file, name, sha256, replaces, here, everywhere, anew, without } = self;
-        let args = task::Approve { file, name, replaces, here, everywhere, anew, without, start };
+        let sha256 = self.sha256;
+        let args = task::Approve {
+            file: self.file,
+            name: self.name,
+            replaces: self.replaces,
+            here: self.here,
+            everywhere: self.everywhere,
+            without: self.without,
+            anew: self.anew,
+            tokens: self.tokens,
+            seconds: self.seconds,
+            allow_local: self.allow_local,
+            start,
+        };
         let proposal = {
             // The events are dropped before the question; otherwise progress would be drawn over the user's input.
             let events = output.events();
@@ -280,6 +382,11 @@ impl Approve {
         proposed_lines(&proposal).iter().for_each(|line| output.progress(line));
         for origin in proposal.never_reached() {
             output.caution(&format!("{origin} is not public: no component can ever reach it"));
+        }
+        for origin in proposal.local_origins() {
+            output.caution(&format!(
+                "{origin} is on this machine: the component can reach whatever answers there"
+            ));
         }
         // The digest is the last line, beside the question that it belongs to.
         output.progress(&row("sha256", found.as_str()));
@@ -564,11 +671,88 @@ fn model_text_lines(text: &ModelText) -> Vec<Line> {
         );
         lines.push(Line::of(Tone::Faint, "takes ").and(Tone::Plain, tool.parameters.to_string()));
     }
-    let report = |report: &serde_json::Value| {
-        Line::of(Tone::Faint, "report ").and(Tone::Plain, report.to_string())
-    };
-    lines.extend(text.report.as_ref().map(report));
+    if let Some(report) = &text.report {
+        schema_lines("report", report, 0, &mut lines);
+    }
     lines
+}
+
+/// Maximum indentation of a field; schemas nest up to 100 deep.
+const MAX_INDENT: usize = 16;
+
+/// Returns a schema as fields: one line with name, type and description for each, below it whatever else the schema says of
+/// the field. No part of the schema is left out, because the model reads all of it.
+fn schema_lines(name: &str, schema: &Value, depth: usize, lines: &mut Vec<Line>) {
+    let indent = |depth: usize| "· ".repeat(depth.min(MAX_INDENT));
+    let Value::Object(keywords) = schema else {
+        lines.push(field_line(&indent(depth), name, &schema.to_string()));
+        return;
+    };
+    let text = |keyword: &str| keywords.get(keyword).and_then(Value::as_str);
+    let kind = match keywords.get("type") {
+        Some(Value::String(kind)) => kind.clone(),
+        Some(Value::Array(kinds)) if kinds.iter().all(Value::is_string) => {
+            kinds.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or ")
+        }
+        _ => String::new(),
+    };
+    let mut about = kind.clone();
+    if let Some(description) = text("description") {
+        about.push_str(if about.is_empty() { "" } else { ", " });
+        about.push_str(description);
+    }
+    lines.push(field_line(&indent(depth), name, if about.is_empty() { "any" } else { &about }));
+    let required: Vec<&str> = match keywords.get("required") {
+        Some(Value::Array(names)) => names.iter().filter_map(Value::as_str).collect(),
+        _ => vec![],
+    };
+    for (keyword, value) in keywords {
+        match (keyword.as_str(), value) {
+            ("type", _) if !kind.is_empty() => {}
+            ("description", Value::String(_)) => {}
+            (
+                "properties" | "$defs" | "definitions" | "patternProperties",
+                Value::Object(fields),
+            ) => {
+                for (field, schema) in fields {
+                    let label = match keyword.as_str() {
+                        "properties" if required.contains(&field.as_str()) => {
+                            format!("{field} (required)")
+                        }
+                        "properties" => field.clone(),
+                        "patternProperties" => format!("fields like {field}"),
+                        _ => format!("where {field}"),
+                    };
+                    schema_lines(&label, schema, depth + 1, lines);
+                }
+            }
+            ("items" | "additionalProperties", Value::Object(_)) => {
+                let label = if keyword == "items" { "each" } else { "other fields" };
+                schema_lines(label, value, depth + 1, lines);
+            }
+            ("allOf" | "anyOf" | "oneOf", Value::Array(choices)) => {
+                for choice in choices {
+                    schema_lines(keyword, choice, depth + 1, lines);
+                }
+            }
+            ("required", Value::Array(names)) if names.iter().all(Value::is_string) => {
+                // Those with a schema are marked there.
+                let has_schema = |field: &str| {
+                    keywords.get("properties").is_some_and(|fields| fields.get(field).is_some())
+                };
+                let others: Vec<_> =
+                    required.iter().copied().filter(|field| !has_schema(field)).collect();
+                if !others.is_empty() {
+                    lines.push(field_line(&indent(depth + 1), "required", &others.join(", ")));
+                }
+            }
+            _ => lines.push(field_line(&indent(depth + 1), keyword, &value.to_string())),
+        }
+    }
+}
+
+fn field_line(indent: &str, name: &str, about: &str) -> Line {
+    Line::of(Tone::Faint, indent).and(Tone::Strong, name).and(Tone::Plain, format!(": {about}"))
 }
 
 /// Returns what `act components narrow` removed, which also holds for later versions of the component.
@@ -695,6 +879,57 @@ fn party(party: Party) -> &'static str {
 mod tests {
     use super::*;
     use act_core::event::schema;
+
+    // CAPABILITY-21
+    #[test]
+    fn a_schema_is_shown_as_fields_and_nothing_of_it_is_left_out() {
+        let schema = serde_json::json!({
+            "type": "object",
+            "title": "Licences",
+            "required": ["files", "note"],
+            "additionalProperties": false,
+            "properties": {
+                "files": {
+                    "type": "array",
+                    "description": "One per file",
+                    "maxItems": 9,
+                    "items": {"type": ["string", "null"], "pattern": "^a"},
+                },
+                "kind": {"enum": ["x", "y"]},
+                "free": true,
+                "type": {"$ref": "#/$defs/d"},
+            },
+            "$defs": {"d": {"anyOf": [{"const": 1}, {"type": "null"}]}},
+        });
+        let mut lines = vec![];
+        schema_lines("report", &schema, 0, &mut lines);
+        let text: Vec<_> =
+            lines.iter().map(|line| line.render(false).trim_end().to_owned()).collect();
+        let mut sorted = text.clone();
+        sorted.sort();
+        let mut expected = vec![
+            "report: object",
+            "· title: \"Licences\"",
+            "· additionalProperties: false",
+            "· required: note",
+            "· files (required): array, One per file",
+            "· · maxItems: 9",
+            "· · each: string or null",
+            "· · · pattern: \"^a\"",
+            "· kind: any",
+            "· · enum: [\"x\",\"y\"]",
+            "· free: true",
+            "· type: any",
+            "· · $ref: \"#/$defs/d\"",
+            "· where d: any",
+            "· · anyOf: any",
+            "· · · const: 1",
+            "· · anyOf: null",
+        ];
+        expected.sort_unstable();
+        assert_eq!(sorted, expected, "{text:#?}");
+        assert_eq!(text[0], "report: object");
+    }
 
     #[test]
     fn the_schema_of_an_approval_is_published() {

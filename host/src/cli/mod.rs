@@ -134,6 +134,8 @@ enum Command {
     DemoTask(demo::DemoTask),
     #[command(hide = true)]
     TakeOver(run::TakeOver),
+    #[command(hide = true)]
+    CheckComponent(components::CheckComponent),
 }
 
 #[derive(Debug, Clone, Copy, Default, ValueEnum)]
@@ -196,6 +198,7 @@ impl Command {
             Self::Man(it) => it.run(output),
             Self::DemoTask(it) => it.run(output),
             Self::TakeOver(it) => it.run(output),
+            Self::CheckComponent(it) => it.run(),
         }
     }
 }
@@ -257,6 +260,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         secrets: secrets(),
         repo: repo_hint(&matches),
     });
+    components::confine(typed::<PathBuf>(&matches, "repo").cloned());
     let catches_signals = command.catches_signals();
     let exit = command.run(color, &output).unwrap_or_else(|failure| {
         output.failure(&failure);

@@ -92,7 +92,8 @@ pub struct Check {
 /// wrong with the component is no error but a failed check.
 pub async fn test(bytes: &[u8], options: &Options) -> std::io::Result<Conformance> {
     let mut checks = Checks::default();
-    let manifest = Inspection::of(bytes.to_vec()).ok().map(|inspection| inspection.manifest);
+    let manifest =
+        Inspection::of_stranger(bytes.to_vec()).ok().map(|inspection| inspection.manifest);
     let needs = manifest.as_ref().map(|manifest| manifest.needs.as_slice());
     let loading = Loading::load(bytes, needs, options, &mut checks);
     let queries = match &loading.component {
@@ -171,7 +172,9 @@ fn check_of(error: &LoadError) -> &'static str {
         | LoadError::OtherKind { .. }
         | LoadError::Refused { why: AdmissionError::ScoutThatEdits(_), .. } => "kind",
         LoadError::Refused { .. } => "grants",
-        LoadError::Engine { .. } | LoadError::Unrecorded { .. } => "loads",
+        LoadError::Engine { .. } | LoadError::Confined { .. } | LoadError::Unrecorded { .. } => {
+            "loads"
+        }
     }
 }
 

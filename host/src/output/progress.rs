@@ -147,6 +147,30 @@ pub(super) fn details(kind: &EventKind) -> Vec<Line> {
         EventKind::ComponentDenied { name, grant, object } => {
             format!("{name} was denied {grant}: {object}")
         }
+        // The answer of a Scout has a line of its own.
+        EventKind::ComponentUsed { call, outcome, .. }
+            if call == "ask" && outcome == "answered" =>
+        {
+            return vec![];
+        }
+        EventKind::ComponentUsed {
+            name,
+            call,
+            outcome,
+            duration_ms,
+            files,
+            edits,
+            denials,
+            ..
+        } => {
+            let mut text = format!("{name}: {call} {outcome} after {}", seconds(*duration_ms));
+            for (count, what) in [(files, "files read"), (edits, "edits"), (denials, "denials")] {
+                if *count > 0 {
+                    text.push_str(&format!(", {count} {what}"));
+                }
+            }
+            text
+        }
         EventKind::ModelRequest { role, usage, duration_ms, error: None, .. } => {
             format!("model for {role}: {}, {}", tokens(usage), seconds(*duration_ms))
         }

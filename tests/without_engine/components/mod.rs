@@ -2,9 +2,12 @@
 
 mod administrator;
 mod approving;
+mod calling;
 mod changed;
 mod compiled;
+mod loading;
 mod shown;
+mod strangers;
 mod tries;
 
 use std::path::PathBuf;

@@ -75,7 +75,7 @@ pub enum AdmissionError {
     OtherMajor { import: String, ours: String },
     #[error("it needs `{0}` but imports nothing for it; drop the need from its manifest")]
     NeedWithoutImport(String),
-    #[error("it needs `{0}`, which is not a grant; the grants are {known}", known = grants())]
+    #[error("it needs `{0}`, which is not a grant; the grants are {known}", known = grant_names())]
     UnknownNeed(String),
     #[error("it needs `{0}`, which the administrator's policy.toml does not allow here")]
     Ceiling(String),
@@ -104,7 +104,8 @@ fn list(missing: &[MissingGrant]) -> String {
     missing.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-fn grants() -> String {
+/// The names of all grants that exist, for messages.
+pub(crate) fn grant_names() -> String {
     let names = Capability::ALL.into_iter().filter(|one| *one != Capability::Sockets);
     names.map(|one| format!("`{}`", one.name())).collect::<Vec<_>>().join(", ")
 }
@@ -249,6 +250,18 @@ pub fn effective(component: &Inspection, parties: &Parties) -> Result<Grant, Adm
 pub struct Admitted {
     pub(crate) inspection: Inspection,
     pub(crate) effective: Grant,
+}
+
+impl Admitted {
+    /// The effective grant.
+    pub fn grant(&self) -> &Grant {
+        &self.effective
+    }
+
+    /// The JSON Schema of a Scout's report.
+    pub fn report(&self) -> Option<&str> {
+        self.inspection.manifest.report.as_deref()
+    }
 }
 
 impl Inspection {

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::LoadError;
 use crate::capability::{Capability, Grant, Meters};
@@ -268,11 +269,20 @@ impl Drop for DenialLog {
 }
 
 /// Returns the event with what a call used, for the terminal, the journal and the store.
-pub(crate) fn used(meters: &Meters, name: &str, sha256: &str) -> EventKind {
+pub(crate) fn used(
+    meters: &Meters,
+    (name, sha256): (&str, &str),
+    call: &str,
+    outcome: &str,
+    duration: Duration,
+) -> EventKind {
     let Meters { repo_read, repo_write, llm, http, env, .. } = meters;
     EventKind::ComponentUsed {
         name: name.to_owned(),
         sha256: sha256.to_owned(),
+        call: call.to_owned(),
+        outcome: outcome.to_owned(),
+        duration_ms: u64::try_from(duration.as_millis()).unwrap_or(u64::MAX),
         grants: meters.grants(),
         files: repo_read.files(),
         files_sha256: repo_read.files_sha256(),
@@ -287,6 +297,9 @@ pub(crate) fn used(meters: &Meters, name: &str, sha256: &str) -> EventKind {
         memory_bytes: meters.memory.used(),
     }
 }
+
+/// The word for a call that returned an answer.
+pub(crate) const ANSWERED: &str = "answered";
 
 /// Writes the audit record of one call when dropped, so that abandoned calls are recorded too.
 pub(crate) struct CallSummary {
@@ -318,22 +331,22 @@ impl CallSummary {
     /// Writes the record of a call that ended with this answer.
     pub(crate) fn ended(mut self, answer: Result<&str, &ComponentFailure>) {
         self.outcome = match answer {
-            Ok(text) => (Decision::Allow, "answered", Some(act_workspace::digest(text.as_bytes()))),
+            Ok(text) => (Decision::Allow, ANSWERED, Some(act_workspace::digest(text.as_bytes()))),
             Err(failure) => {
-                let (decision, word) = match failure {
-                    ComponentFailure::Limit(_) => (Decision::Limit, "limit"),
-                    ComponentFailure::Deadline(_) | ComponentFailure::Request(_) => {
-                        (Decision::Limit, "deadline")
+                let decision = match failure {
+                    ComponentFailure::Limit(_)
+                    | ComponentFailure::Deadline(_)
+                    | ComponentFailure::Request(_) => Decision::Limit,
+                    ComponentFailure::Withheld(_) | ComponentFailure::Unrecorded(_) => {
+                        Decision::Deny
                     }
-                    ComponentFailure::Trap(_) => (Decision::Allow, "trap"),
-                    ComponentFailure::Withheld(_) => (Decision::Deny, "not_granted"),
-                    ComponentFailure::Cancelled => (Decision::Allow, "cancelled"),
-                    ComponentFailure::Guest(_) => (Decision::Allow, "gave_up"),
-                    ComponentFailure::Model(_) => (Decision::Allow, "model_failed"),
-                    ComponentFailure::Host(_) => (Decision::Allow, "host_failed"),
-                    ComponentFailure::Unrecorded(_) => (Decision::Deny, "unrecorded"),
+                    ComponentFailure::Trap(_)
+                    | ComponentFailure::Cancelled
+                    | ComponentFailure::Guest(_)
+                    | ComponentFailure::Model(_)
+                    | ComponentFailure::Host(_) => Decision::Allow,
                 };
-                (decision, word, None)
+                (decision, failure.word(), None)
             }
         };
     }
@@ -427,7 +440,7 @@ mod tests {
         assert!(meters.llm.calls.take(1));
         meters.llm.spend(100, 20);
         meters.denials.add(1);
-        let event = used(&meters, "guest", "aa");
+        let event = used(&meters, ("guest", "aa"), "ask", ANSWERED, Duration::ZERO);
         let EventKind::ComponentUsed { grants, files, parts, model_tokens, denials, .. } = event
         else {
             panic!()

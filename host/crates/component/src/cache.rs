@@ -57,17 +57,7 @@ impl Cache {
     pub(super) fn load(&self, engine: &Engine) -> Option<Component> {
         let dir = open_private_dir(&self.dir).ok()?;
         let file = read_private_file(&dir, &self.name).ok()?;
-        let code = self.verified(&file)?;
-        #[expect(
-            unsafe_code,
-            reason = "the engine trusts compiled code; these bytes come from a directory and a file that only \
-                      this user can write, and were just compared with the digest recorded when we made them"
-        )]
-        // SAFETY: `code` was made by `Component::serialize` of this program's engine. The digest finds damage; it does not
-        // protect against a process of the same user that writes a file with a matching digest. Such a process can replace
-        // this program as well.
-        let component = unsafe { Component::deserialize(engine, code) };
-        component.ok()
+        deserialize(engine, self.verified(&file)?).ok()
     }
 
     /// Stores the code atomically.
@@ -91,6 +81,22 @@ impl Cache {
         let rest = file.strip_prefix(MAGIC)?.strip_prefix(&self.identity)?;
         let (digest, code) = rest.split_at_checked(32)?;
         (Sha256::of(code).as_bytes().as_slice() == digest).then_some(code)
+    }
+}
+
+/// Loads code that this program has compiled: in this process, in the one with limits (`confined`), or earlier, as the cache
+/// has it.
+pub(super) fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Component> {
+    #[expect(
+        unsafe_code,
+        reason = "the engine trusts compiled code; these bytes come from this program, or from a directory and a file \
+                  that only this user can write, where they were compared with the digest recorded when we made them"
+    )]
+    // SAFETY: `code` was made by this program's engine, in a process that executes the same file. The digest finds damage; it
+    // does not protect against a process of the same user that writes a file with a matching digest. Such a process can
+    // replace this program as well.
+    unsafe {
+        Component::deserialize(engine, code)
     }
 }
 

@@ -21,7 +21,7 @@ use wasmtime::{Engine, Store, UpdateDeadline};
 use wasmtime_wasi::{WasiCtx, WasiCtxView, WasiView};
 use wasmtime_wasi_http::WasiHttpCtx;
 
-use crate::audit::{self, CallSummary, ComponentAudit, Denials, Emitter};
+use crate::audit::{self, ANSWERED, CallSummary, ComponentAudit, Denials, Emitter};
 use crate::bindings::progress::{self, Advice, Left, Level};
 use crate::bindings::scout::exports::agentcommand::scout::scout;
 use crate::bindings::tool::exports::agentcommand::tool::tool;
@@ -196,13 +196,16 @@ async fn run<F: Function>(
 ) -> Result<ToolOutcome, ComponentFailure> {
     let (meters, events) = (Arc::new(Meters::new(&component.grant)), host.events.clone());
     let mut summary = None;
+    let (what, input) = record;
     if let Some(audit) = &component.audit {
         audit.ready()?;
-        let (what, input) = record;
         summary = Some(CallSummary::new(audit, &meters, what.to_owned(), input));
     }
+    let started = Instant::now();
     let result = run_to_end(component, function, host, &meters, time, cancel).await;
-    events.emit(audit::used(&meters, &component.manifest.name, &component.sha256));
+    let about = (component.manifest.name.as_str(), component.sha256.as_str());
+    let outcome = result.as_ref().map_or_else(ComponentFailure::word, |_| ANSWERED);
+    events.emit(audit::used(&meters, about, what, outcome, started.elapsed()));
     if let Some(summary) = summary {
         summary.ended(result.as_ref().map(|outcome| outcome.text.as_str()));
     }

@@ -44,6 +44,21 @@ pub enum ComponentFailure {
 }
 
 impl ComponentFailure {
+    /// A stable word for records and events.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Trap(_) => "trap",
+            Self::Withheld(_) => "not_granted",
+            Self::Limit(_) => "limit",
+            Self::Deadline(_) | Self::Request(_) => "deadline",
+            Self::Cancelled => "cancelled",
+            Self::Guest(_) => "gave_up",
+            Self::Model(_) => "model_failed",
+            Self::Host(_) => "host_failed",
+            Self::Unrecorded(_) => "unrecorded",
+        }
+    }
+
     /// Returns true if another attempt may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {

@@ -16,10 +16,11 @@ use crate::admission::{AdmissionError, Admitted};
 use crate::audit::{self, ComponentAudit};
 use crate::bindings::scout::ScoutPre;
 use crate::bindings::tool::ToolPre;
-use crate::builtin::Builtin;
-use crate::cache::{Cache, ReadAhead};
+use crate::builtin::{self, Builtin};
+use crate::cache::{self, Cache, ReadAhead};
 use crate::call::State;
 use crate::capability::{Capability, Grant};
+use crate::confined::{self, ConfinementError, Work};
 use crate::failure::{MAX_LINE, one_line};
 use crate::foreign::Function;
 use crate::inspect::{Inspection, NotAComponent};
@@ -63,6 +64,8 @@ pub enum LoadError {
     OtherKind { name: String, kind: Kind, wanted: Kind },
     #[error("`{name}` cannot be compiled or linked: {why}")]
     Engine { name: String, why: String },
+    #[error("`{name}` cannot be compiled: {why}")]
+    Confined { name: String, why: ConfinementError },
     #[error("`{name}` is not loaded, because that cannot be recorded: {why}; {hint}", hint = why.hint())]
     Unrecorded { name: String, why: AuditError },
 }
@@ -76,6 +79,7 @@ impl LoadError {
             Self::Refused { why, .. } => why.code(),
             Self::WrongKind { .. } | Self::OtherKind { .. } => "wrong_kind",
             Self::Engine { .. } => "not_loadable",
+            Self::Confined { .. } => "over_limit",
             Self::Unrecorded { .. } => "unrecorded",
         }
     }
@@ -258,7 +262,7 @@ impl ComponentHost {
         let inspected = if size > limit {
             Err(NotAComponent::TooLarge { bytes: size, limit }.into())
         } else {
-            Inspection::of(Bytes::copy_from_slice(bytes))
+            Inspection::of_stranger(Bytes::copy_from_slice(bytes))
         };
         match inspected {
             Ok(inspection) => self.load_inspected(None, inspection, &grant, events),
@@ -408,7 +412,7 @@ impl ComponentHost {
         let cache = self.cache.as_deref();
         let code = match self.ahead.take(sha256) {
             Some(code) => code,
-            None => code(engine, cache, bytes, sha256, name, events).map_err(failed)?,
+            None => code(engine, cache, bytes, sha256, name, events)?,
         };
         let code = linker(engine, &grant)
             .and_then(|linker| linker.instantiate_pre(&code))
@@ -467,7 +471,7 @@ pub(crate) fn engine() -> wasmtime::Result<Engine> {
     Engine::new(&config)
 }
 
-/// Reads compiled code from the cache, or compiles and stores it.
+/// Reads compiled code from the cache, or compiles and stores it. Only a built-in component is compiled in this process.
 fn code(
     engine: &Engine,
     cache: Option<&Path>,
@@ -475,13 +479,25 @@ fn code(
     sha256: &str,
     name: &str,
     events: &Events,
-) -> wasmtime::Result<Component> {
+) -> Result<Component, LoadError> {
     let cache = cache.map(|dir| Cache::new(dir, engine, sha256));
     if let Some(component) = cache.as_ref().and_then(|cache| cache.load(engine)) {
         return Ok(component);
     }
+    let not_loadable =
+        |why: &str| LoadError::Engine { name: name.to_owned(), why: one_line(why, MAX_LINE) };
+    let failed = |error: wasmtime::Error| not_loadable(&format!("{error:#}"));
     let started = Instant::now();
-    let component = Component::from_binary(engine, wasm)?;
+    let is_ours = builtin::ALL.into_iter().any(|one| one.sha256 == sha256);
+    let code = if is_ours {
+        engine.precompile_component(wasm).map_err(failed)?
+    } else {
+        confined::run(Work::Compile, wasm).map_err(|why| match why {
+            ConfinementError::Failed(why) => not_loadable(&why),
+            why => LoadError::Confined { name: name.to_owned(), why },
+        })?
+    };
+    let component = cache::deserialize(engine, &code).map_err(failed)?;
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     events.emit(EventKind::ComponentCompiled {
         name: name.to_owned(),
@@ -490,7 +506,7 @@ fn code(
     });
     if let Some(cache) = cache {
         // A cache that cannot be written costs time at the next start and nothing else.
-        let _ = cache.store(&component.serialize()?);
+        let _ = cache.store(&code);
     }
     Ok(component)
 }

@@ -8,7 +8,8 @@
 //!
 //! The way of a component, file by file:
 //!
-//! 1. `inspect` and `manifest`: [`Inspection::of`] reads its bytes, without compiling or running them.
+//! 1. `structure`, `inspect` and `manifest`: [`Inspection::of`] reads its bytes, without compiling or running them. Bytes that
+//!    nobody approved are first read by a process with limits (`confined`), which also compiles them.
 //! 2. `registry`: [`registry::Registry`] reads what the user approved (`grants.toml`) and what the administrator allows
 //!    (`policy.toml`).
 //! 3. `admission`: [`Inspection::admit`] computes the effective grant, or refuses the component. Everything that can be
@@ -46,6 +47,7 @@ pub mod builtin;
 mod cache;
 mod call;
 mod capability;
+pub mod confined;
 pub mod custom_section;
 mod failure;
 mod files;
@@ -57,6 +59,7 @@ mod manifest;
 mod meter;
 mod outbound;
 pub mod registry;
+mod structure;
 mod symbols;
 mod values;
 mod wasi;
@@ -70,8 +73,8 @@ pub use bounds::{MAX_WASM, Set};
 pub use cache::{CacheState, cache_dir, cache_state};
 pub use call::{ScoutQuestion, Services, ToolOutcome};
 pub use capability::{
-    Capability, Ceiling, Clock, EnvName, Grant, Http, Llm, Method, Origin, Random, RepoPart,
-    RepoRead,
+    Capability, Ceiling, Clock, EnvName, Grant, Http, Llm, LocalOrigin, Method, Origin, Random,
+    RepoPart, RepoRead,
 };
 pub use failure::{ComponentFailure, GuestFailure, Limit};
 pub use foreign::LeftOut;

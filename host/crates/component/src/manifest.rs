@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::admission::Need;
+use crate::admission::{Need, grant_names};
 use crate::capability::{Capability, Import};
 use crate::foreign::{self, Function, LeftOut};
 use crate::inspect::{NotAComponent, Sections, malformed};
@@ -227,6 +227,29 @@ impl Manifest {
         if self.is_foreign() { foreign::WORLD } else { self.kind.world() }
     }
 
+    /// Refuses a need for a grant that this program does not have. A component that was packed for a newer version may have
+    /// one, so this is no mistake of a manifest that is read, and admission refuses it.
+    ///
+    /// # Errors
+    ///
+    /// [`ManifestError::Field`] for the first such need.
+    pub(crate) fn check_grants(&self) -> Result<(), ManifestError> {
+        let is_known = |need: &&Need| {
+            Capability::named(&need.grant).is_some_and(|one| one != Capability::Sockets)
+        };
+        match self.needs.iter().find(|need| !is_known(need)) {
+            None => Ok(()),
+            Some(need) => {
+                let why = format!(
+                    "`{}` is not a grant; the grants are {}",
+                    need.grant.escape_debug(),
+                    grant_names()
+                );
+                Err(wrong("needs.grant", why))
+            }
+        }
+    }
+
     /// Parses the text of a manifest, which need not be part of a component yet.
     ///
     /// # Errors
@@ -368,6 +391,7 @@ fn check_schema(field: &'static str, schema: &RawValue) -> Result<String, Manife
     if !schema.get().starts_with('{') {
         return Err(wrong(field, "a JSON Schema is an object"));
     }
+    act_core::schema_visits(schema.get()).map_err(|error| wrong(field, error.to_string()))?;
     Ok(schema.get().to_owned())
 }
 

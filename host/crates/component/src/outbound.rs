@@ -59,6 +59,15 @@ pub(crate) enum NoResponse {
     Failed(String),
 }
 
+/// What the grant allows of one response.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResponseBounds {
+    /// Maximum size of the body, in bytes.
+    pub(crate) most: u64,
+    /// The origin may have a loopback address.
+    pub(crate) is_local: bool,
+}
+
 impl Outbound {
     /// Replaces the resolver and the check of addresses, so that tests reach their own servers.
     pub fn new(
@@ -80,13 +89,13 @@ impl Outbound {
     ///
     /// # Errors
     ///
-    /// [`NoResponse`]: the address is not the origin's or not public, the response is larger than `most` bytes or than
-    /// `left` allows, or the connection failed.
+    /// [`NoResponse`]: the address is not the origin's, or neither public nor a granted one of this machine, the response is
+    /// larger than the bounds or `left` allow, or the connection failed.
     pub(crate) async fn send(
         &self,
         origin: &str,
         request: Request<Bytes>,
-        most: u64,
+        ResponseBounds { most, is_local }: ResponseBounds,
         left: &HttpMeters,
     ) -> Result<Response<Bytes>, NoResponse> {
         let path = request.uri().path_and_query().map_or("/", |path| path.as_str());
@@ -95,7 +104,7 @@ impl Outbound {
         if url.origin().ascii_serialization() != origin || !url.username().is_empty() {
             return Err(NoResponse::Address);
         }
-        let client = self.client(origin, &url).await?;
+        let client = self.client(origin, &url, is_local).await?;
         let (parts, body) = request.into_parts();
         let mut headers = parts.headers;
         // The client sets the host of the origin.
@@ -125,9 +134,9 @@ impl Outbound {
 
     /// Returns a client that connects only to checked addresses of the origin. Every request resolves the name again
     /// and checks the addresses again. Requests of one call to the same addresses share a client.
-    async fn client(&self, origin: &str, url: &Url) -> Result<Client, NoResponse> {
+    async fn client(&self, origin: &str, url: &Url, is_local: bool) -> Result<Client, NoResponse> {
         let host = url.host_str().ok_or(NoResponse::Address)?;
-        let addresses = self.addresses(url, host).await?;
+        let addresses = self.addresses(url, host, is_local).await?;
         let clients = || self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         let pin = (origin.to_owned(), addresses);
         if let Some(client) = clients().get(&pin) {
@@ -137,11 +146,20 @@ impl Outbound {
         Ok(clients().entry(pin).or_insert(client).clone())
     }
 
-    /// Resolves a host and checks all of its addresses.
-    async fn addresses(&self, url: &Url, host: &str) -> Result<Vec<SocketAddr>, NoResponse> {
+    /// Resolves a host and checks all of its addresses. Only a literal loopback address is one of this machine: a name could
+    /// lead to another service each time.
+    async fn addresses(
+        &self,
+        url: &Url,
+        host: &str,
+        is_local: bool,
+    ) -> Result<Vec<SocketAddr>, NoResponse> {
         let port = url.port_or_known_default().ok_or(NoResponse::Address)?;
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let addresses = match bare.parse::<IpAddr>() {
+            Ok(address) if is_local && address.is_loopback() => {
+                return Ok(vec![SocketAddr::new(address, port)]);
+            }
             Ok(address) => vec![SocketAddr::new(address, port)],
             Err(_) => (self.resolve)(host.to_owned(), port)
                 .await

@@ -30,7 +30,7 @@ pub use checks::{CheckMode, CheckRefused, CheckTemplate, Checks, MAX_CHECK};
 pub use error::{ConfigError, ModelAccessError, Position, SettingsError};
 pub use load::{Root, find_root, load};
 pub use selection::{Selected, Sources, model_access, secrets};
-pub use user::UserSettings;
+pub use user::{CheckLimits, UserSettings};
 
 pub use act_core::evidence::EvidenceRule;
 pub use act_model::{DeadlineSettings, ModelAccess};

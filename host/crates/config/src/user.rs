@@ -34,6 +34,8 @@ pub struct UserSettings {
     pub deadlines: DeadlineSettings,
     /// The number of proofs that outlive their runs.
     pub keep_proofs: usize,
+    /// The limits within which a component is read and compiled.
+    pub check: CheckLimits,
     pub(super) model: Option<ModelTable>,
 }
 
@@ -44,10 +46,34 @@ impl Default for UserSettings {
             ceiling: ConfigCeiling::of_user(),
             deadlines: DeadlineSettings::default(),
             keep_proofs: DEFAULT_PROOFS,
+            check: CheckLimits::default(),
             model: None,
         }
     }
 }
+
+/// The limits of the process that reads and compiles a component.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CheckLimits {
+    /// Address space, in MiB.
+    pub memory_mb: u64,
+    /// Seconds from the start of the process.
+    pub seconds: u64,
+}
+
+impl Default for CheckLimits {
+    fn default() -> Self {
+        Self { memory_mb: DEFAULT_CHECK_MEMORY, seconds: DEFAULT_CHECK_SECONDS }
+    }
+}
+
+/// MiB for the check of a component. A Python interpreter with its libraries needs about half.
+const DEFAULT_CHECK_MEMORY: u64 = 2048;
+/// Seconds for the check of a component. A Python interpreter takes some twenty on a slow machine.
+const DEFAULT_CHECK_SECONDS: u64 = 120;
+/// Bounds of the two settings: the program itself needs some MiB, and no component needs more than 64 GiB or an hour.
+const CHECK_MEMORY: std::ops::RangeInclusive<i64> = 256..=65_536;
+const CHECK_SECONDS: std::ops::RangeInclusive<i64> = 1..=3_600;
 
 /// The table `[model]`, checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -76,6 +102,7 @@ struct File {
     timeouts: Timeouts,
     verifier: VerifierTable,
     artifacts: Artifacts,
+    components: Components,
     gitignore: Option<bool>,
     agents_md: Option<bool>,
 }
@@ -120,6 +147,37 @@ struct Limits {
 struct Artifacts {
     #[serde(deserialize_with = "proofs")]
     keep_proofs: Option<usize>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Components {
+    #[serde(deserialize_with = "check_memory")]
+    check_memory_mb: Option<u64>,
+    #[serde(deserialize_with = "check_seconds")]
+    check_seconds: Option<u64>,
+}
+
+fn check_memory<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    within(from, "check_memory_mb", CHECK_MEMORY)
+}
+
+fn check_seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    within(from, "check_seconds", CHECK_SECONDS)
+}
+
+fn within<'de, D: Deserializer<'de>>(
+    from: D,
+    key: &str,
+    bounds: std::ops::RangeInclusive<i64>,
+) -> Result<Option<u64>, D::Error> {
+    match toml::Value::deserialize(from)? {
+        toml::Value::Integer(number) if bounds.contains(&number) => Ok(u64::try_from(number).ok()),
+        _ => {
+            let (least, most) = bounds.into_inner();
+            Err(D::Error::custom(format!("`{key}` is a whole number from {least} to {most}")))
+        }
+    }
 }
 
 /// Number of proofs by default: the successes of some weeks, with at most some MiB each.
@@ -239,6 +297,10 @@ impl UserSettings {
                 total: file.timeouts.model_total,
             },
             keep_proofs: file.artifacts.keep_proofs.unwrap_or(DEFAULT_PROOFS),
+            check: CheckLimits {
+                memory_mb: file.components.check_memory_mb.unwrap_or(DEFAULT_CHECK_MEMORY),
+                seconds: file.components.check_seconds.unwrap_or(DEFAULT_CHECK_SECONDS),
+            },
             model: file.model.map(|table| source.model(table)).transpose()?,
         })
     }

@@ -397,6 +397,11 @@ pub enum EventKind {
     ComponentUsed {
         name: String,
         sha256: String,
+        /// `ask`, or the name of the tool that was called.
+        call: String,
+        /// `ok`, or the stable word for how the call failed.
+        outcome: String,
+        duration_ms: u64,
         /// Names of the grants that the query used.
         grants: Vec<String>,
         files: u64,

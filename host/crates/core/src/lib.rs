@@ -32,6 +32,7 @@ mod failure;
 mod outcome;
 pub mod process;
 mod run_id;
+mod schema_bounds;
 pub mod secret;
 mod shell_word;
 pub mod terminal_text;
@@ -42,5 +43,8 @@ pub mod verification;
 pub use failure::{Failure, Refusal};
 pub use outcome::{Outcome, StuckReason, TaskState, reason};
 pub use run_id::{RunId, RunIdError};
+pub use schema_bounds::{
+    MAX_SCHEMA_BYTES, MAX_VISITS, SchemaBoundsError, is_checkable, schema_visits,
+};
 pub use shell_word::shell_word;
 pub use terminal_text::is_hidden;

@@ -103,8 +103,6 @@ fn failure(failure: ComponentFailure, facts_only: bool) -> QueryFailure {
     }
 }
 
-/// Time limit of one call: file operations take milliseconds, and a tool that hangs must not stop the task.
-const CALL: Duration = Duration::from_secs(30);
 /// Separates the name of a component from the name of its tool. The name of a component never contains it.
 const SEPARATOR: &str = "__";
 
@@ -181,8 +179,9 @@ impl Tool for ComponentTool {
 
 impl ComponentTool {
     async fn answer(&self, arguments: &str, cancel: &CancellationToken) -> Answer {
-        let services = self.services.clone();
-        match self.component.call(&self.tool, arguments, services, CALL, cancel).await {
+        // The grant bounds the time, 30 s unless the user approved another number.
+        let (services, wall) = (self.services.clone(), self.component.grant.limits.wall);
+        match self.component.call(&self.tool, arguments, services, wall, cancel).await {
             Ok(outcome) => Answer::from_component(outcome.text, outcome.is_error),
             Err(ComponentFailure::Guest(GuestFailure::BadArguments(why))) => {
                 Answer::refusal("bad_arguments", &why)

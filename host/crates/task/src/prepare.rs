@@ -20,10 +20,10 @@ use crate::{proposal, queue};
 use act_agent::context::NotesWriter;
 use act_agent::editor::{Aim, EarlierTask, Editor, Gate, TaskInput, TaskRequest, Workplace};
 use act_agent::gate_inputs::{FileChange, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests};
-use act_agent::scout::{Grounded, Scout};
+use act_agent::scout::{Grounded, OwnReport, Scout};
 use act_audit::{Audit, AuditError, CheckpointStore};
 use act_component::builtin::Builtin;
-use act_component::registry::{Member, OpenError, Policy, Registry, Repo};
+use act_component::registry::{Member, OpenError, Policy, Refused, Registry, Repo};
 use act_component::{
     ComponentHost, Grant, Kind, LoadError, Loaded, LoadedComponent, ScoutComponent, Services,
     ToolComponent, builtin,
@@ -168,13 +168,24 @@ pub(super) fn admitted(
         record_refusal(audit_mode, root, |audit| Registry::record_unusable(audit, error));
     }
     let registry = opened?;
-    match registry.members(requests) {
+    match registry.members(requests).and_then(with_usable_reports) {
         Ok(members) => Ok((registry, members)),
         Err(refused) => {
             record_refusal(audit_mode, root, |audit| Registry::record_refusal(audit, &refused));
             Err(refused.into())
         }
     }
+}
+
+/// Refuses a Scout whose reports cannot be checked by the schema in its manifest, before anything is accepted.
+fn with_usable_reports(members: Vec<Member>) -> Result<Vec<Member>, Refused> {
+    for member in &members {
+        OwnReport::new(member.admitted.report()).map_err(|why| Refused::Unusable {
+            name: member.name.clone(),
+            why: format!("the schema of its report cannot be used: {why}"),
+        })?;
+    }
+    Ok(members)
 }
 
 /// Records a refusal in the audit log. If that fails, the refusal stands all the same.

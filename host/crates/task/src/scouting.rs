@@ -188,7 +188,7 @@ impl Inquiry {
     pub(super) async fn open(args: &ScoutArgs) -> Result<Self, Failure> {
         prepare::refuse_keys("question", args.question.as_deref().unwrap_or_default())?;
         prepare::refuse_keys("log", args.log.as_deref().unwrap_or_default())?;
-        let Target { root, wall, package, model_timeouts, user } = target(args)?;
+        let Target { root, wall, package, model_timeouts, user } = target(&args.repo)?;
         let requests = prepare::requests(&args.repo);
         let (registry, members) = prepare::admitted(&root, &requests, AuditMode::Refusals)?;
         if let WhichScout::Named(name) = &args.scout {
@@ -376,24 +376,24 @@ pub(super) fn audit(start: &Path, root: &Path) -> Result<Audit, Failure> {
     Ok(context.audit_here(root)?)
 }
 
-/// The repository of a question, and the settings that hold for it.
-struct Target {
-    root: PathBuf,
+/// The repository of a question or a call, and the settings that hold for it.
+pub(super) struct Target {
+    pub(super) root: PathBuf,
     /// The time limit of one attempt.
-    wall: Duration,
+    pub(super) wall: Duration,
     package: Option<String>,
-    model_timeouts: DeadlineSettings,
-    user: UserSettings,
+    pub(super) model_timeouts: DeadlineSettings,
+    pub(super) user: UserSettings,
 }
 
-/// Returns the repository of a question with its settings. A broken `agent.yaml` is no error, because this command helps
+/// Returns the repository of a question or a call with its settings. A broken `agent.yaml` is no error, because this command helps
 /// users to find out about their repository.
 ///
 /// # Errors
 ///
 /// The directory cannot be read, or `config.toml` cannot be used.
-fn target(args: &ScoutArgs) -> Result<Target, Failure> {
-    let (root, config) = match act_config::find_root(&args.repo)? {
+pub(super) fn target(repo: &Path) -> Result<Target, Failure> {
+    let (root, config) = match act_config::find_root(repo)? {
         Some(Root { path, has_config: true }) => {
             let config = act_config::load(&path).ok();
             (path, config)
@@ -401,10 +401,10 @@ fn target(args: &ScoutArgs) -> Result<Target, Failure> {
         Some(Root { path, has_config: false }) => (path, None),
         None => {
             let unusable = |error: std::io::Error| ConfigError::Directory {
-                path: args.repo.clone(),
+                path: repo.to_owned(),
                 reason: error.to_string(),
             };
-            (std::fs::canonicalize(&args.repo).map_err(unusable)?, None)
+            (std::fs::canonicalize(repo).map_err(unusable)?, None)
         }
     };
     let user = UserSettings::read(Some(&root))?;
@@ -432,7 +432,7 @@ pub struct ScoutFacts {
 ///
 /// The Scout cannot be loaded, or its facts do not hold (`scout_failed`, exit 4).
 pub async fn facts(args: ScoutArgs, events: &Events) -> Result<ScoutFacts, Failure> {
-    let Target { root, wall, package, .. } = target(&args)?;
+    let Target { root, wall, package, .. } = target(&args.repo)?;
     let cancel = run::cancelled_by_signals()?;
     let audit = audit(&args.repo, &root)?;
     let requests = prepare::requests(&args.repo);

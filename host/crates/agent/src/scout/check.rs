@@ -397,20 +397,32 @@ const MAX_LINE: usize = 200;
 
 /// The schema of reports that the author of a Scout wrote into the component's manifest. Clones share it.
 #[derive(Debug, Clone)]
-pub struct OwnReport(Option<Arc<Validator>>);
+pub struct OwnReport(Option<Arc<ReportSchema>>);
+
+#[derive(Debug)]
+struct ReportSchema {
+    validator: Validator,
+    /// How many parts of the schema a validation visits for one value.
+    visits: u64,
+}
+
+/// Maximum memory of one regular expression of the schema, in bytes. Most need some kilobytes.
+const MAX_PATTERN: usize = 1 << 20;
 
 impl OwnReport {
     /// Compiles the schema. Patterns match in linear time, and nothing is fetched. Without a schema any JSON fits.
     ///
     /// # Errors
     ///
-    /// The text is not a JSON Schema.
+    /// The text is not a JSON Schema, or beyond the bounds of [`act_core::schema_visits`].
     pub fn new(schema: Option<&str>) -> Result<Self, String> {
         let Some(schema) = schema else { return Ok(Self(None)) };
+        let visits = act_core::schema_visits(schema).map_err(|error| error.to_string())?;
         let schema: Value = serde_json::from_str(schema).map_err(|error| error.to_string())?;
-        let options = jsonschema::options().with_pattern_options(PatternOptions::regex());
+        let patterns = PatternOptions::regex().size_limit(MAX_PATTERN).dfa_size_limit(MAX_PATTERN);
+        let options = jsonschema::options().with_pattern_options(patterns);
         let validator = options.build(&schema).map_err(|error| error.to_string())?;
-        Ok(Self(Some(Arc::new(validator))))
+        Ok(Self(Some(Arc::new(ReportSchema { validator, visits }))))
     }
 
     /// Checks a report and returns one line about it.
@@ -431,7 +443,12 @@ impl OwnReport {
     ///
     /// The parts that do not fit the schema.
     pub fn fits(&self, value: &Value) -> Result<(), String> {
-        let errors = self.0.iter().flat_map(|schema| schema.iter_errors(value));
+        if self.0.as_ref().is_some_and(|schema| !act_core::is_checkable(schema.visits, value)) {
+            return Err(
+                "it is so large that comparing it with the schema would take minutes".to_owned()
+            );
+        }
+        let errors = self.0.iter().flat_map(|schema| schema.validator.iter_errors(value));
         let wrong: Vec<_> = errors
             .take(MAX_ERRORS)
             .map(|error| one_line(&format!("{}: {}", error.instance_path(), error.masked())))
@@ -807,6 +824,16 @@ mod tests {
             OwnReport::new(Some(r#"{"$ref":"https://example.com/x"}"#)).is_err(),
             "nothing is fetched"
         );
+    }
+
+    // CAPABILITY-51, security line 303
+    #[test]
+    fn a_report_that_would_be_checked_for_minutes_does_not_fit() {
+        let items = serde_json::json!({"items": {"anyOf": vec![json!({"type": "string"}); 1000]}});
+        let report = OwnReport::new(Some(&items.to_string())).unwrap();
+        assert!(report.check(r#"["a"]"#).is_ok());
+        let large = serde_json::to_string(&vec![0; 500_000]).unwrap();
+        assert!(report.check(&large).unwrap_err().contains("so large"));
     }
 
     /// The error of `parse` for a report after a change.

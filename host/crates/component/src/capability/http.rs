@@ -22,7 +22,7 @@ use crate::bounds::{Bound, Element, Set, at_most, bounds};
 use crate::call::{CallContext, State};
 use crate::limits::Limits;
 use crate::meter::{Count, Meter};
-use crate::outbound::NoResponse;
+use crate::outbound::{NoResponse, ResponseBounds};
 use crate::values::value;
 
 /// Largest body that may be granted, in bytes. The host holds the body of each request that is under way in memory.
@@ -60,6 +60,31 @@ fn is_origin(text: &str) -> Result<(), String> {
     Ok(())
 }
 
+value!(
+    /// An [`Origin`] with a literal loopback address, such as `http://127.0.0.1:8080`. A name could lead elsewhere.
+    LocalOrigin,
+    is_local_origin
+);
+
+fn is_local_origin(text: &str) -> Result<(), String> {
+    is_origin(text)?;
+    if loopback_host(text) {
+        return Ok(());
+    }
+    Err(format!(
+        "`{}` is not the origin of a loopback address: write `http://127.0.0.1:PORT` or `http://[::1]:PORT`, and no name",
+        text.escape_debug()
+    ))
+}
+
+/// Returns whether the host of an address is a literal loopback address.
+fn loopback_host(address: &str) -> bool {
+    let host = Url::parse(address).ok().and_then(|url| url.host_str().map(str::to_owned));
+    let host = host.unwrap_or_default();
+    let bare = host.trim_start_matches('[').trim_end_matches(']');
+    bare.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 fn is_method(text: &str) -> Result<(), String> {
     const KNOWN: [&str; 7] = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"];
     if KNOWN.contains(&text) {
@@ -70,12 +95,16 @@ fn is_method(text: &str) -> Result<(), String> {
 
 impl Element for Origin {}
 impl Element for Method {}
+impl Element for LocalOrigin {}
 
 bounds! {
     /// Requests to these origins and to no other. The default has no origin.
     pub struct Http, ceiling HttpCeiling {
         origins: Set<Origin> = Set::default();
         methods: Set<Method> = Set::default();
+        /// Those of the origins that may be on this machine. Every other origin must be public.
+        #[serde(default, skip_serializing_if = "Set::is_empty")]
+        local: Set<LocalOrigin> = Set::default();
         /// Bytes of the body of one request.
         #[serde(deserialize_with = "at_most::<{ BODY }, _, _>")]
         request_bytes: u64 = 1 << 20;
@@ -109,6 +138,12 @@ fn default_query_bytes() -> u64 {
 impl Http {
     fn covers(&self, origin: &Origin, method: &Method) -> bool {
         self.origins.contains(origin) && self.methods.contains(method)
+    }
+
+    /// Returns whether the origin may be on this machine. It must be listed: a party that forbids nothing allows no local
+    /// origin by that.
+    pub fn allows_local(&self, origin: &str) -> bool {
+        self.local.values().any(|local| local.as_str() == origin)
     }
 }
 
@@ -164,7 +199,12 @@ impl super::Rules for Rules {
 
     fn in_words(http: &Option<Http>) -> Option<String> {
         let http = http.as_ref()?;
-        Some(format!("({} to {})", joined(http.methods.values()), joined(http.origins.values())))
+        let local = match http.local.values().next() {
+            Some(_) => format!("; on this machine: {}", joined(http.local.values())),
+            None => String::new(),
+        };
+        let (methods, origins) = (joined(http.methods.values()), joined(http.origins.values()));
+        Some(format!("({methods} to {origins}{local})"))
     }
 
     fn covers(grant: &Grant, access: &Access) -> bool {
@@ -299,7 +339,9 @@ impl WasiHttpHooks for CallContext {
             let request = whole(request, http.request_bytes, left).await.map_err(refused)?;
             // The permit is taken after the body is complete, so that a slow body keeps no other request waiting.
             let _permit = left.at_once.acquire().await.map_err(|_| Error::InternalError(None))?;
-            let answered = outbound.send(&origin, request, http.response_bytes, left).await;
+            let bounds =
+                ResponseBounds { most: http.response_bytes, is_local: http.allows_local(&origin) };
+            let answered = outbound.send(&origin, request, bounds, left).await;
             answered.map_err(|why| {
                 match why {
                     NoResponse::Private(_) => {

@@ -23,7 +23,7 @@ use wasmtime::component::Linker;
 
 pub use clock::Clock;
 pub use env::EnvName;
-pub use http::{Http, Method, Origin};
+pub use http::{Http, LocalOrigin, Method, Origin};
 #[expect(unreachable_pub, reason = "the generated bindings re-export it")]
 pub use llm::Chat;
 pub use llm::Llm;

@@ -272,6 +272,11 @@ fn function(
     if interface.is_some_and(|interface| interface.starts_with("wasi:")) {
         return Err("a host calls it through that interface, so it is not a tool".into());
     }
+    if is_of_the_runtime(interface, name) {
+        return Err(
+            "it belongs to the runtime of the component's language, not to its author".into()
+        );
+    }
     if name.starts_with('[') {
         return Err("it belongs to a resource, which lives longer than one call".to_owned());
     }
@@ -290,6 +295,15 @@ fn function(
     let result = result.map_err(|why| format!("its result {why}"))?;
     let interface = interface.map(str::to_owned);
     Ok(Function { tool: String::new(), interface, name: name.to_owned(), params, result })
+}
+
+/// Returns whether a toolchain exports the function for itself: Python's `exports#init`, the functions of the canonical ABI,
+/// and the initialisation of a library. To call one of them twice, or with values of a model, would break the component.
+fn is_of_the_runtime(interface: Option<&str>, name: &str) -> bool {
+    let name = identifier(&[name]);
+    let interface = interface.unwrap_or_default();
+    let is_python = interface.split('@').next() == Some("exports") && name == "init";
+    is_python || name.starts_with("cabi_") || matches!(name.as_str(), "_initialize" | "_start")
 }
 
 /// Reads the types of one function within its bounds.

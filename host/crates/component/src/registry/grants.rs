@@ -204,6 +204,13 @@ impl Approval {
         if let Some(unknown) = withheld.find(|name| Capability::named(name).is_none()) {
             return Some((unknown.clone(), format!("`{}` is not a grant", unknown.escape_debug())));
         }
+        let mut local = self.grants.http.iter().flat_map(|http| http.local.values());
+        if let Some(origin) = local.next().filter(|_| self.repo.is_none()) {
+            let why = format!(
+                "`{origin}` is an address of this machine, which only an approval for one repository (`repo`) may have"
+            );
+            return Some((origin.to_string(), why));
+        }
         let mut times = std::iter::once(&self.approved_at).chain(&self.revoked_at);
         let wrong = times.find(|time| chrono::DateTime::parse_from_rfc3339(time).is_err())?;
         Some((wrong.clone(), "a time is written like 2026-11-21T16:00:00Z".to_owned()))
@@ -588,6 +595,22 @@ mod tests {
             (entry("editor", "[component.grants]"), "is a reserved name"),
             (entry("x", "replaces = \"nobody\"\n[component.grants]"), "grants.toml:6:12: there is"),
             (entry("x", "replaces = \"file-tools\"\n[component.grants]"), "a scout cannot replace"),
+            (
+                entry(
+                    "x",
+                    "[component.grants.http]\norigins = []\nmethods = []\nrequest_bytes = 1\n\
+                     response_bytes = 1\nlocal = [\"http://127.0.0.1:1\"]",
+                ),
+                "only an approval for one repository",
+            ),
+            (
+                entry(
+                    "x",
+                    "[component.grants.http]\norigins = []\nmethods = []\nrequest_bytes = 1\n\
+                     response_bytes = 1\nlocal = [\"http://localhost:1\"]",
+                ),
+                "is not the origin of a loopback address",
+            ),
             (entry("x", "revoked_at = \"now\"\n[component.grants]"), "grants.toml:6:14: a time is"),
             ("x = ".to_owned(), "grants.toml:1:"),
             (format!("{0}{0}", entry("x", "[component.grants]")), "occurs twice"),

@@ -206,7 +206,7 @@ fn describe_approval(
 fn describe_request(registry: &Registry, request: &ComponentRequest) -> ComponentDocument {
     let (name, state) = (&request.name, State::Unapproved);
     let bytes = registry.file_bytes(request);
-    let document = match bytes.and_then(|bytes| Inspection::of(bytes).ok()) {
+    let document = match bytes.and_then(|bytes| Inspection::of_stranger(bytes).ok()) {
         Some(inspection) => describe(name, state, &inspection, name),
         None => without_bytes(name, kind(request.kind), state, &request.sha256),
     };

@@ -310,6 +310,13 @@ impl Registry {
             let (approved, found) = (approval.kind, inspection.kind());
             return Err(Refused::OtherManifest { name, approved, found });
         }
+        if !inspection.is_what_it_says() {
+            let why = format!(
+                "its manifest declares a {}, but it does not export the interface of one",
+                approval.kind.word()
+            );
+            return Err(Refused::Unusable { name, why });
+        }
         let admitted = inspection.admit(&approval.grants, &self.policy.ceiling);
         let admitted = admitted.map_err(|why| Refused::NotAdmitted { name: name.clone(), why })?;
         let replaces = approval.replaces.as_ref().map(ToString::to_string);
@@ -436,6 +443,9 @@ pub enum Refused {
     NotAScout { name: String, sha256: String },
     #[error("component `{name}` cannot be read: {why}")]
     Unreadable { name: String, why: String },
+    /// No grant would change that.
+    #[error("component `{name}` cannot be used: {why}")]
+    Unusable { name: String, why: String },
 }
 
 fn builtin_name(replaces: Option<&str>) -> String {
@@ -465,7 +475,7 @@ impl Refused {
                 "scout_unknown"
             }
             Self::InvalidRequest { .. } => "name_reserved",
-            Self::NotAdmitted { .. } => "component_refused",
+            Self::NotAdmitted { .. } | Self::Unusable { .. } => "component_refused",
             Self::Unreadable { .. } => "component_unreadable",
         }
     }
@@ -488,6 +498,7 @@ impl Refused {
             | Self::OtherKind { name, .. }
             | Self::OtherManifest { name, .. }
             | Self::NotAdmitted { name, .. }
+            | Self::Unusable { name, .. }
             | Self::StoreDamaged { name, .. }
             | Self::Unreadable { name, .. } => Some((name, None)),
             Self::InvalidRequest { name, .. } | Self::NoScout { name } => Some((name, None)),
@@ -542,7 +553,7 @@ impl Refused {
             Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
             Self::InvalidRequest { .. } => "correct `components` in agent.yaml".to_owned(),
             Self::TwoReplace { second, .. } => components_command("revoke", second),
-            Self::NotAdmitted { .. } => {
+            Self::NotAdmitted { .. } | Self::Unusable { .. } => {
                 "`act components inspect FILE` shows what it imports and needs".to_owned()
             }
             Self::Unreadable { .. } => "check the file and its mode".to_owned(),

@@ -2,26 +2,29 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::capabilities::{
-    RepoRegistry, apply, component_file, component_name, not_a_component, used, what,
+    RepoRegistry, apply, component_file, component_name, not_a_component, over_limit, used, what,
 };
 use act_agent::scout::OwnReport;
 use act_component::registry::{Approval, Change, ComponentDocument, is_reserved};
 use act_component::{
-    self, Capability, Ceiling, ComponentHost, ComponentName, Grant, Inspection, Kind, LeftOut,
-    Limits, Manifest, Need, Parties, SuggestedLimits, ValueError, builtin, code_sha256, usual,
+    self, Capability, Ceiling, ComponentHost, ComponentName, Grant, Http, Inspection, Kind,
+    LeftOut, Limits, LoadError, LocalOrigin, Manifest, Need, Parties, SuggestedLimits, ValueError,
+    builtin, code_sha256, usual,
 };
 use act_core::Failure;
 use act_core::event::Events;
 
 /// Longest name of a tool that the models' interfaces accept, in bytes.
 const MAX_TOOL_NAME: usize = 64;
-/// Upper bound for one query of an added Scout; `timeouts.scout_query` is the limit in practice.
-const SCOUT_WALL: std::time::Duration = std::time::Duration::from_secs(600);
+/// Tokens that an approval grants for one call unless the user says another number. Questions to the built-in Scouts take some
+/// ten thousand.
+const TOKENS: u64 = 100_000;
 
 /// The arguments of `act components approve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -37,6 +40,12 @@ pub struct Approve {
     pub without: Vec<String>,
     /// Ignore what was removed from the earlier approval of this name.
     pub anew: bool,
+    /// Model tokens of one call, instead of the usual number.
+    pub tokens: Option<u64>,
+    /// Seconds of one call, instead of the usual number.
+    pub seconds: Option<u64>,
+    /// Origins on this machine that the component may reach, each with a literal loopback address.
+    pub allow_local: Vec<String>,
     pub start: PathBuf,
 }
 
@@ -177,7 +186,16 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     let earlier = Earlier::of(&here, &name);
     let narrowed_before = earlier.as_ref().filter(|_| !args.anew).map(Earlier::narrowed);
     let mut narrowed = narrowed_before.unwrap_or_default();
-    let usual = usual(inspection.needs(), limits(manifest.kind));
+    let mut usual = granted(&inspection);
+    if let Some(tokens) = args.tokens {
+        let Some(llm) = &mut usual.llm else {
+            return Err(Failure::usage("--tokens: the component does not need `llm`"));
+        };
+        llm.tokens = tokens;
+    }
+    if let Some(seconds) = args.seconds {
+        usual.limits.wall = Duration::from_secs(seconds);
+    }
     let mut grant = narrowed.limit_usual(usual, inspection.needs());
     for without in &args.without {
         let needed = inspection.needs().iter().any(|need| need.grant == *without);
@@ -190,12 +208,14 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         grant.withheld.insert(without.clone());
         narrowed.withheld.insert(without.clone());
     }
+    allow_local(&args, &mut grant)?;
     let host = ComponentHost::new(act_component::cache_dir().as_deref())
         .below(here.registry.policy.ceiling.clone());
     let loaded = host.load_inspected(Some(known_as.as_str()), inspection.clone(), &grant, events);
-    loaded.map_err(|error| {
-        Failure::refused("component_refused", error.to_string())
-            .hint("`act components inspect FILE` shows what it imports and needs")
+    loaded.map_err(|error| match &error {
+        LoadError::Confined { .. } => over_limit(error.to_string()),
+        _ => Failure::refused("component_refused", error.to_string())
+            .hint("`act components inspect FILE` shows what it imports and needs"),
     })?;
     let repo = scope(&args, &here, earlier.as_ref().map(|earlier| &earlier.approval))?;
     let terms = Terms {
@@ -231,11 +251,19 @@ impl Proposal {
 
     /// Returns the origins that would be granted in vain, because no component ever reaches them.
     pub fn never_reached(&self) -> Vec<String> {
-        let origins = self.grant.http.iter().flat_map(|http| http.origins.values());
-        origins
-            .filter(|origin| act_component::never_reached(origin))
-            .map(ToString::to_string)
-            .collect()
+        let of = |http: &Http| {
+            let origins = http.origins.values().filter(|origin| {
+                act_component::never_reached(origin) && !http.allows_local(origin.as_str())
+            });
+            origins.map(ToString::to_string).collect()
+        };
+        self.grant.http.as_ref().map(of).unwrap_or_default()
+    }
+
+    /// Returns the origins on this machine that the component may reach.
+    pub fn local_origins(&self) -> Vec<String> {
+        let local = self.grant.http.iter().flat_map(|http| http.local.values());
+        local.map(ToString::to_string).collect()
     }
 
     /// Writes the approval, after the user has agreed.
@@ -263,7 +291,7 @@ impl Proposal {
 }
 
 fn read(file: &Path) -> Result<Inspection, Failure> {
-    Inspection::of(component_file(file)?)
+    Inspection::of_stranger(component_file(file)?)
         .map_err(|error| not_a_component(&file.display().to_string(), &error))
 }
 
@@ -280,11 +308,43 @@ fn replaced(name: &str, kind: Kind) -> Result<ComponentName, Failure> {
     component_name(name)
 }
 
-fn limits(kind: Kind) -> Limits {
-    match kind {
-        Kind::Scout => Limits { wall: SCOUT_WALL, ..Limits::default() },
-        Kind::Tool => Grant::builtin_tool().limits,
+/// Grants the local origins that the user named, of those that the component needs.
+fn allow_local(args: &Approve, grant: &mut Grant) -> Result<(), Failure> {
+    for text in &args.allow_local {
+        let origin: LocalOrigin = text
+            .parse()
+            .map_err(|error: ValueError| Failure::usage(format!("--allow-local: {error}")))?;
+        let needed = |http: &&mut Http| {
+            http.origins.values().any(|needed| needed.as_str() == origin.as_str())
+        };
+        let Some(http) = grant.http.as_mut().filter(needed) else {
+            return Err(Failure::usage(format!(
+                "--allow-local {origin}: the component does not need that origin"
+            )));
+        };
+        let both = http.local.values().cloned().chain([origin]).collect();
+        http.local = both;
     }
+    // An address of this machine means another service in each repository's surroundings.
+    if !args.allow_local.is_empty() && !args.here {
+        return Err(Failure::usage(
+            "--allow-local holds for one repository only; add --here".to_owned(),
+        ));
+    }
+    Ok(())
+}
+
+/// Returns what an approval grants to a component unless the user says otherwise.
+fn granted(inspection: &Inspection) -> Grant {
+    let limits = match inspection.kind() {
+        Kind::Scout => Limits::default(),
+        Kind::Tool => Grant::builtin_tool().limits,
+    };
+    let mut grant = usual(inspection.needs(), limits);
+    if let Some(llm) = &mut grant.llm {
+        llm.tokens = llm.tokens.min(TOKENS);
+    }
+    grant
 }
 
 /// The earlier approval of a name, and its component if the bytes are still stored.
@@ -304,10 +364,10 @@ impl Earlier {
     /// Returns the permissions that the user has removed so far, with a command or by hand.
     fn narrowed(&self) -> Ceiling {
         let Approval { narrowed, grants, .. } = &self.approval;
-        let given = self.version.as_ref().map(|inspection| {
-            let usual = usual(inspection.needs(), limits(inspection.kind()));
-            narrowed.limit_usual(usual, inspection.needs())
-        });
+        let given = self
+            .version
+            .as_ref()
+            .map(|inspection| narrowed.limit_usual(granted(inspection), inspection.needs()));
         narrowed.clone().with_removed(grants, given.as_ref())
     }
 

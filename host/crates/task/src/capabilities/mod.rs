@@ -1,6 +1,7 @@
 //! `act components`: the queries and decisions of each command. The module `registry` of `act-component` holds the rules.
 
 mod approve;
+mod call;
 mod pack;
 mod show;
 
@@ -11,7 +12,7 @@ use crate::prepare;
 use act_component::registry::{
     self, Change, ComponentDocument, ComponentList, Registry, UsageHistory,
 };
-use act_component::{ComponentName, Inspection, Kind, ValueError, builtin};
+use act_component::{ComponentName, Inspection, Kind, ManifestError, ValueError, builtin};
 use act_config::ComponentRequest;
 use act_core::Failure;
 use act_core::event::Events;
@@ -21,6 +22,7 @@ pub use approve::{
     Approve, Difference, FieldChange, InspectDocument, ModelText, Proposal, ToolText, free_name,
     inspect, propose,
 };
+pub use call::{Call, CallDocument, call};
 pub use pack::{Packed, pack};
 pub use show::{Narrow, Shown, UsedDocument, WhyDocument, narrow, show, why};
 
@@ -134,9 +136,19 @@ fn unknown(name: &str) -> Failure {
         .hint("`act components` lists all components")
 }
 
-fn not_a_component(what: &str, error: &impl std::fmt::Display) -> Failure {
-    Failure::refused("not_a_component", format!("{what}: {error}"))
-        .hint("a component is built for wasm32-wasip2, and packed with `act components pack`")
+fn not_a_component(what: &str, error: &ManifestError) -> Failure {
+    let message = format!("{what}: {error}");
+    match error {
+        ManifestError::NotAComponent(error) if error.is_over_limit() => over_limit(message),
+        _ => Failure::refused("not_a_component", message)
+            .hint("a component is built for wasm32-wasip2, and packed with `act components pack`"),
+    }
+}
+
+fn over_limit(message: String) -> Failure {
+    Failure::refused("component_over_limit", message).hint(
+        "no toolchain builds such a component: do not use one of a stranger, and build your own from smaller parts",
+    )
 }
 
 fn what(kind: Kind) -> &'static str {

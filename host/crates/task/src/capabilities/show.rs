@@ -273,8 +273,17 @@ pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failur
             .hint("`act components show NAME` shows why"));
     }
     let inspection = here.inspection(name)?;
-    let parties = here.registry.parties(&inspection, &component.grants).why(&access).to_vec();
-    let carved_out = carved_out(&here, &access, inspection.kind());
+    let parties = here.registry.parties(&inspection, &component.grants);
+    let effective = parties.effective();
+    let parties = parties.why(&access).to_vec();
+    let carved_out = match &access {
+        Access::Request { origin, .. }
+            if effective.http.iter().any(|http| http.allows_local(origin.as_str())) =>
+        {
+            None
+        }
+        _ => carved_out(&here, &access, inspection.kind()),
+    };
     Ok(WhyDocument {
         name: name.to_owned(),
         object: object.to_owned(),
