@@ -35,6 +35,16 @@ pub(crate) fn packed(act: &Act, file: &str, manifest: &Value) -> PathBuf {
     path
 }
 
+/// Packs a component as `act` of another version, or another program, could have done it: nothing is checked.
+pub(crate) fn packed_unchecked(act: &Act, file: &str, manifest: &Value) -> PathBuf {
+    let from = Path::new(act_component::builtin::TEST_COMPONENTS).join("hostile.wasm");
+    let bare = fs::read(from).unwrap();
+    let packed = act_component::custom_section::pack(&bare, manifest.to_string().as_bytes());
+    let path = act.repo().join(file);
+    fs::write(&path, packed).unwrap();
+    path
+}
+
 pub(crate) fn need(grant: &str) -> Value {
     json!({"grant": grant, "why": "for a test"})
 }

@@ -7,8 +7,8 @@ use std::path::Path;
 use serde_json::json;
 
 use super::{
-    approve, asking, components, grants, need, packed, scout, sha256_of, state_of, stored, tool,
-    without_engine,
+    approve, asking, components, grants, need, packed, packed_unchecked, scout, sha256_of,
+    state_of, stored, tool, without_engine,
 };
 
 #[test]
@@ -102,7 +102,7 @@ fn security_line_49_needs_that_do_not_fit_the_imports_are_refused() {
     let told = approve(&act, &path, "probe", &[]).status(1);
     told.stderr_has("agentcommand:repo/edit@1.4.0 (grant `repo.write`)")
         .stderr_has("without declaring");
-    let path = packed(&act, "y.wasm", &scout("1", &[need("shell")]));
+    let path = packed_unchecked(&act, "y.wasm", &scout("1", &[need("shell")]));
     approve(&act, &path, "probe", &[]).status(1).stderr_has("`shell`, which is not a grant");
     let unused = json!({"grant": "http", "why": "x", "origins": ["https://api.example.com"]});
     let path = packed(&act, "z.wasm", &scout("1", &[unused]));

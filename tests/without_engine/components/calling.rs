@@ -32,21 +32,25 @@ fn call(act: &Act, tool: &str, arguments: &str) -> Done {
 fn security_line_304_a_called_tool_edits_a_copy_and_the_call_is_on_record() {
     let act = without_engine().file("a.txt", "before\n");
     let path = ordinary(&act, &[need("repo.read"), need("repo.write")], &[]);
-    let told = call(&act, "files_write", r#"{"path": "a.txt", "text": "after\n"}"#).status(0);
+    let told = call(&act, "files_write", r#"{"path": "/repo/a.txt", "text": "after\n"}"#).status(0);
     let document = told.document("components-call");
     assert_eq!(document["would_change"], json!(["a.txt"]), "{document:#}");
     assert_eq!(document["sha256"], sha256_of(&path));
     assert!(document["answer"].as_str().unwrap().contains("edited a.txt"), "{document:#}");
     assert_eq!(fs::read_to_string(act.repo().join("a.txt")).unwrap(), "before\n");
-    let told =
-        act.clone().act(components(["call", "ordinary", "files_read", r#"{"path":"a.txt"}"#]));
+    let told = act.clone().act(components([
+        "call",
+        "ordinary",
+        "files_read",
+        r#"{"path":"/repo/a.txt"}"#,
+    ]));
     assert_eq!(told.status(0).stdout_text(), "before\n");
     let queries: Vec<_> =
         act.audit_records().into_iter().filter(|record| record["event"] == "query").collect();
     let objects: Vec<_> = queries.iter().map(|record| record["object"].clone()).collect();
     assert_eq!(objects, ["files_write", "files_read"], "{queries:#?}");
     // What a task may not write, the copy refuses as well.
-    let told = call(&act, "files_write", r#"{"path": "agent/x", "text": "x"}"#).status(1);
+    let told = call(&act, "files_write", r#"{"path": "/repo/agent/x", "text": "x"}"#).status(1);
     assert_eq!(told.json()["is_error"], true, "{told}");
 }
 
@@ -67,7 +71,7 @@ fn each_mistake_of_a_call_has_an_error_of_its_own() {
     assert_eq!(asked("ordinary", "files_read", "path=a"), "bad_arguments");
     assert_eq!(asked("ordinary", "files_read", r#"{"path":1}"#), "bad_arguments");
     assert_eq!(asked("ordinary", "files_read", r#"{"path":"a","b":1}"#), "bad_arguments");
-    assert_eq!(asked("ordinary", "nothing", "{}"), "unknown_tool");
+    assert_eq!(asked("ordinary", "no_such_tool", "{}"), "unknown_tool");
     assert_eq!(asked("probe", "files_read", "{}"), "component_conflict");
     act.clone().act(components(["revoke", "ordinary"])).status(0);
     assert_eq!(asked("ordinary", "files_read", r#"{"path":"a"}"#), "component_not_in_force");
@@ -78,10 +82,10 @@ fn each_mistake_of_a_call_has_an_error_of_its_own() {
 fn a_call_has_the_grants_of_the_approval_and_no_others() {
     let act = without_engine().file("a.txt", "text\n");
     ordinary(&act, &[need("repo.read"), need("repo.write")], &["--without", "repo.write"]);
-    let told = call(&act, "files_write", r#"{"path": "a.txt", "text": "x"}"#).status(1);
+    let told = call(&act, "files_write", r#"{"path": "/repo/a.txt", "text": "x"}"#).status(1);
     assert_eq!(told.json()["would_change"], json!([]), "{told}");
     ordinary(&act, &[], &["--anew"]);
-    let told = call(&act, "files_read", r#"{"path": "a.txt"}"#).status(1);
+    let told = call(&act, "files_read", r#"{"path": "/repo/a.txt"}"#).status(1);
     assert!(!told.stdout_text().contains("text\\n"), "{told}");
 }
 
@@ -90,7 +94,8 @@ fn a_call_has_the_grants_of_the_approval_and_no_others() {
 fn a_call_that_traps_has_its_own_exit_code_and_hint() {
     let act = without_engine();
     ordinary(&act, &[need("repo.read"), need("repo.write")], &[]);
-    let told = call(&act, "files_write_and_trap", r#"{"path": "b.txt", "text": "x"}"#).status(4);
+    let told =
+        call(&act, "files_write_and_trap", r#"{"path": "/repo/b.txt", "text": "x"}"#).status(4);
     let failed = told.json();
     assert_eq!(failed["code"], "tool_failed", "{failed}");
     assert!(failed["message"].as_str().unwrap().contains("trapped"), "{failed}");

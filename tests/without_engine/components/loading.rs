@@ -35,6 +35,7 @@ fn bare(file: &str) -> Vec<u8> {
 
 /// The refusal of a task, of which nothing was accepted.
 fn refused(act: &Act) -> String {
+    let act = act.clone().pipeline("busybox:stable", &[("test", "true")]);
     for command in [["run", "x", "--json"], ["run", "--detach", "x"]] {
         let told = act.clone().act(command).status(1);
         assert!(told.requests().is_empty() && told.agent_files().is_empty(), "{told}");

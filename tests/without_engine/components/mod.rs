@@ -16,7 +16,8 @@ use serde_json::Value;
 
 use crate::harness::Act;
 use crate::harness::components::{
-    approve, asking, components, grants, need, packed, scout, sha256_of, tool, without_engine,
+    approve, asking, components, grants, need, packed, packed_unchecked, scout, sha256_of, tool,
+    without_engine,
 };
 
 fn listed(act: &Act) -> Value {

@@ -399,7 +399,7 @@ pub enum EventKind {
         sha256: String,
         /// `ask`, or the name of the tool that was called.
         call: String,
-        /// `ok`, or the stable word for how the call failed.
+        /// `answered`, or the stable word for how the call failed.
         outcome: String,
         duration_ms: u64,
         /// Names of the grants that the query used.

@@ -371,7 +371,7 @@ pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
 
 /// Returns the directories whose content act trusts or runs later, so that no task may write there: grants and the
 /// anchor command, compiled components, artifacts.
-fn own_directories() -> Vec<PathBuf> {
+pub(super) fn own_directories() -> Vec<PathBuf> {
     let compiled = act_component::cache_dir().and_then(|dir| dir.parent().map(Path::to_owned));
     let (artifacts, home) = (std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
     let artifacts = ArtifactDir::locate(artifacts, home).ok();
