@@ -67,7 +67,7 @@ impl Default for CheckLimits {
     }
 }
 
-/// MiB for the check of a component. A Python interpreter with its libraries needs about half.
+/// MiB for the check of a component. A Python interpreter with its libraries needs 600 MiB.
 const DEFAULT_CHECK_MEMORY: u64 = 2048;
 /// Seconds for the check of a component. A Python interpreter takes some twenty on a slow machine.
 const DEFAULT_CHECK_SECONDS: u64 = 120;
