@@ -67,6 +67,8 @@ fn further(line: &str) -> Option<u64> {
     let summary = rest.starts_with("tests passed")
         || rest.starts_with("test passed")
         || (rest.starts_with("Tests ") && rest.contains(" Failures "))
+        // A project's own program: `102 tests conducted, 0 failed.`
+        || (rest.starts_with("tests ") && rest.contains(", ") && rest.contains(" failed"))
         || (rest.starts_with("specs, ") && rest.contains(" failure"))
         || (rest.starts_with("runs, ") && rest.contains(" assertions"));
     let check = || rest.strip_prefix("%: Checks: ").and_then(number);
@@ -137,6 +139,7 @@ mod tests {
             ("> Task :okio:jvmTest\n", None),
             ("100% tests passed, 0 tests failed out of 12\n", Some(12)),
             ("100% tests passed out of 19\n", Some(19)),
+            ("102 tests conducted, 0 failed.\n", Some(102)),
             ("95% tests passed, 1 test failed out of 19\n", Some(19)),
             ("# TOTAL: 5\n# PASS:  5\n# FAIL:  0\n", Some(5)),
             ("Ok:                 12\nFail:               0\n", Some(12)),

@@ -938,6 +938,39 @@ mod tests {
 
     // SYMBOLS-5
     #[test]
+    fn an_index_of_another_user_or_of_a_size_that_no_index_reaches_is_made_anew() {
+        let text = "fn a() {}\n";
+        let dir = own();
+        let path = dir.path().join(FILE);
+        Index::new(dir.path()).store(vec![entry(1, text)]);
+        // A hole takes no room on the disk.
+        let size = u64::try_from(2 * MAX_BYTES + 1).unwrap();
+        own_file(&path).unwrap().set_len(size).unwrap();
+        let index = Index::new(dir.path());
+        assert_eq!(content(&index, text), None);
+        index.store(vec![entry(1, text)]);
+        assert_eq!(content(&index, text), Some(parsed(text)));
+        drop(index);
+        assert!(path.metadata().unwrap().len() < size);
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let other = Some(rustix::fs::Uid::from_raw(65_534));
+        rustix::fs::chown(&path, other, None).unwrap();
+        let index = Index::new(dir.path());
+        assert_eq!(content(&index, text), None);
+        index.store(vec![entry(2, text)]);
+        assert_eq!(content(&index, text), Some(parsed(text)));
+        drop(index);
+        assert_eq!(path.metadata().unwrap().uid(), 0, "the file of the other user is removed");
+        rustix::fs::chown(dir.path(), other, None).unwrap();
+        let index = Index::new(dir.path());
+        index.store(vec![entry(2, text)]);
+        assert_eq!(content(&index, text), None, "a directory of another user is not used");
+    }
+
+    // SYMBOLS-5
+    #[test]
     fn a_program_in_the_schema_of_the_index_never_runs() {
         let dir = own();
         let index = Index::new(dir.path());

@@ -7,7 +7,7 @@ use crate::cli::{block_on, verify};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
-use act_core::verification::{Status, Verification, WarningCode};
+use act_core::verification::{FailReason, Status, Verification, WarningCode};
 use act_reports::failures::{LogReader, Ran};
 use act_task::Wanted;
 
@@ -41,7 +41,7 @@ pub(super) fn run(root: &Path, output: &Output) -> Result<Option<(Tried, Exit)>,
     };
     if !output.is_json() {
         output.result(&verify::text(&verification));
-        output.result_line(&tried.line());
+        output.result_line(&tried.line(verification.verdict.fail_reason()));
     }
     let exit = tried.exit();
     Ok(Some((tried, exit)))
@@ -83,7 +83,7 @@ impl Tried {
         }
     }
 
-    fn line(&self) -> Line {
+    fn line(&self, reason: Option<FailReason>) -> Line {
         let count = match self.tests {
             Some(1) => "1 test ran".to_owned(),
             Some(count) => format!("{count} tests ran"),
@@ -95,6 +95,11 @@ impl Tried {
                 Tone::Plain,
                 ": the steps pass, but their output shows no test that ran. Such a gate catches no broken change; \
                  correct the test step in agent.yaml.",
+            ),
+            (Status::Fail, _) if reason == Some(FailReason::SourceWrites) => Line::of(Tone::Bad, "Fails").and(
+                Tone::Plain,
+                ": the steps pass, but one writes to its copy of the source. Add what it makes to .gitignore, or set \
+                 `source_writes: warn` under `verification` in agent.yaml.",
             ),
             (Status::Fail, _) => Line::of(Tone::Bad, "Fails").and(
                 Tone::Plain,

@@ -18,6 +18,8 @@ const SERVERS: [(&str, &str); 5] = [
     ("beanstalkd", "beanstalkd"),
     ("nginx", "nginx"),
 ];
+/// Test tools that recipes of make start, with the packages of Debian that have them. No official image has them.
+const TEST_TOOLS: [(&str, &str); 2] = [("bats", "bats"), ("expect", "expect")];
 
 pub(super) fn plan(gate: &mut Gate, work: &Work<'_>) -> BTreeSet<String> {
     gate.slow = true;
@@ -235,7 +237,7 @@ fn options_for_tests(text: &str) -> Vec<String> {
     out
 }
 
-/// Adds a step that installs the servers which the tests of a C project start.
+/// Adds a step that installs the servers and tools which the tests start.
 fn servers(gate: &mut Gate, files: &Files) {
     let named = |name: &String| {
         name == "Makefile"
@@ -245,11 +247,22 @@ fn servers(gate: &mut Gate, files: &Files) {
     };
     let scripts = files.names(".").into_iter().filter(named).take(50);
     let texts = scripts.filter_map(|name| Some((files.text(&name)?, name))).collect::<Vec<_>>();
-    let found = SERVERS.iter().filter_map(|(server, package)| {
+    let servers = SERVERS.iter().filter_map(|(server, package)| {
         let (text, name) = texts.iter().find(|(text, _)| text.contains(server))?;
         let line = text.lines().position(|line| line.contains(server))? + 1;
         Some((*package, format!("{name}:{line}")))
     });
+    let tools = TEST_TOOLS.iter().filter_map(|(tool, package)| {
+        let runs = |line: &str| {
+            let command =
+                line.strip_prefix('\t').map(|line| line.trim_start_matches(['@', '-', '+']));
+            command.is_some_and(|command| words(command).first() == Some(tool))
+        };
+        let (text, name) = texts.iter().find(|(_, name)| name == "Makefile")?;
+        let line = text.lines().position(runs)? + 1;
+        Some((*package, format!("{name}:{line}")))
+    });
+    let found = servers.chain(tools);
     let found = found.collect::<Vec<_>>();
     let Some((_, source)) = found.first().cloned() else { return };
     let packages = found.iter().map(|(package, _)| *package).collect::<Vec<_>>().join(" ");
@@ -257,7 +270,7 @@ fn servers(gate: &mut Gate, files: &Files) {
     let command =
         format!("apt-get update -qq && apt-get install -y -qq --no-install-recommends {packages}");
     gate.prepare(
-        "install servers",
+        "install packages",
         command,
         format!("{source}; the tests start it. It needs `user: root`"),
     );
@@ -265,10 +278,13 @@ fn servers(gate: &mut Gate, files: &Files) {
 
 /// make, or whatever documents and CI name.
 fn other(gate: &mut Gate, work: &Work<'_>) -> BTreeSet<String> {
-    if work.project.prerequisites.iter().any(|needed| needed.name == "c compiler") {
+    let asked = work.test.command.as_str();
+    let compiled = work.project.prerequisites.iter().any(|needed| needed.name == "c compiler");
+    if compiled || program(asked) == "make" {
         servers(gate, work.files);
     }
-    let asked = work.test.command.as_str();
+    let ignores = work.files.text_or_empty(".gitignore");
+    gate.writes_beside = compiled && program(asked) == "make" && !ignores.contains(".o");
     if let Some(configure) = autotools(work.files)
         && program(asked) == "make"
     {
@@ -375,6 +391,7 @@ pub(super) fn without_facts(gate: &mut Gate, files: &Files) -> bool {
             gate.kind = "this C project".to_owned();
             gate.image = "gcc:14".to_owned();
             gate.slow = true;
+            gate.writes_beside = true;
             gate.test(&format!("make -C {below}"), None, format!("{below}/{makefile}:1"));
             return true;
         }

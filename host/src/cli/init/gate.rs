@@ -27,6 +27,9 @@ pub(super) struct Gate {
     // Whether the steps run as root, because one of them installs packages of the system.
     #[serde(skip)]
     pub(super) as_root: bool,
+    // Whether a step compiles beside the sources, in places that git does not ignore.
+    #[serde(skip)]
+    pub(super) writes_beside: bool,
     // Whether a step compiles dependencies, which takes longer than the default time limit.
     #[serde(skip)]
     pub(super) slow: bool,

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::gate::{Gate, Work, place, quoted, words};
-use act_reports::commands::{not_a_test, parse_line};
+use act_reports::commands::{Kind, not_a_test, parse_line};
 
 /// Programs that run every package of a workspace.
 const SPREADERS: [&str; 8] =
     ["-r", "--recursive", "--workspaces", "workspaces", "turbo", "lerna", "nx", "wsrun"];
 
+/// Names of scripts that build, the most usual first. The last two run before a package is packed or published.
+const BUILDS: [&str; 4] = ["build", "compile", "prepack", "prepublishOnly"];
 /// Maximum depth to which scripts that call each other are followed.
 const DEPTH: usize = 8;
 /// Maximum number of packages of a workspace that get a part of a command each.
@@ -162,7 +164,7 @@ fn build(
         Some(format!("{inner}/{entry}"))
     });
     let Some(entry) = here.or(of_member) else { return };
-    let name = ["build", "compile"].into_iter().find(|name| package.script(name).is_some());
+    let name = BUILDS.into_iter().find(|name| builds_alone(package, name));
     // npm and its like run these by themselves.
     let builds = |script: &str| {
         package.script(script).is_some_and(|line| name.is_some_and(|name| line.contains(name)))
@@ -175,13 +177,29 @@ fn build(
     let why = format!("{}; {entry} is built", work.named("package.json"));
     match (name, workspace) {
         (Some(name), _) => gate.prepare("build", format!("{manager} run {name}"), why),
-        (None, true) if packages.iter().any(|(_, member)| member.script("build").is_some()) => {
-            if let Some(command) = in_every_package(work, manager, packages, "build") {
+        (None, true) => {
+            let any = |name: &&str| packages.iter().any(|(_, member)| builds_alone(member, name));
+            let command = BUILDS
+                .into_iter()
+                .find(any)
+                .and_then(|name| in_every_package(work, manager, packages, name));
+            if let Some(command) = command {
                 gate.prepare("build", command, why);
             }
         }
         _ => {}
     }
+}
+
+/// Returns whether a package has a script of that name which builds. What runs before a package is published often tests or
+/// checks as well, and is then no build.
+fn builds_alone(package: &Package, name: &str) -> bool {
+    let alone = |line: &str| {
+        let mut parts = parse_line(line).into_iter();
+        parts.all(|part| !part.kind.is_some_and(Kind::tests) && part.instead.is_none())
+            && !line.contains("lint")
+    };
+    package.script(name).is_some_and(|line| ["build", "compile"].contains(&name) || alone(line))
 }
 
 /// Returns an entry of a package that is not in the repository.

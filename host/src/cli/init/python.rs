@@ -377,7 +377,10 @@ enum Group {
 /// was prepared before a change tests the changed sources.
 fn as_module(command: &str) -> String {
     let command = command.replace("pip3 install", "pip install").replace("python3 -m pip", "pip");
-    let all = command.split_whitespace().collect::<Vec<_>>();
+    // uv is not in the environment, and pip installs the same packages.
+    let command = command.replace("uv pip install", "pip install");
+    let alone = ["--system", "--locked"];
+    let all = command.split_whitespace().filter(|word| !alone.contains(word)).collect::<Vec<_>>();
     let editable = all.iter().any(|word| ["-e", "--editable"].contains(word));
     let own = all.iter().map(|word| {
         let bare = word.trim_matches(['\'', '"']);

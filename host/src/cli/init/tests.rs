@@ -107,6 +107,12 @@ fn pip_installs_the_project_its_requirements_and_pytest() {
             .contains("pip install -q -e '.[dev]' && pip install -r requirements-dev.txt"),
         "{gate:?}"
     );
+    // Only a gate of a uv project has uv.
+    let gate = choose(&pytest("uv pip install --system -r requirements-dev.txt"), &[packaged]);
+    assert!(
+        gate.steps[0].command.contains("'.[dev]' && pip install -r requirements-dev.txt"),
+        "{gate:?}"
+    );
     // Without a package pytest has to find the sources in the directory.
     let gate =
         choose(&pytest("pip install -r requirements-dev.txt"), &[("requirements.txt", "click\n")]);
@@ -324,6 +330,29 @@ fn the_packages_of_a_workspace_are_tested() {
     }
 }
 
+// CLI-57
+#[test]
+fn an_entry_that_is_not_in_the_repository_is_built_by_the_script_that_only_builds() {
+    let of = |before: &str| {
+        let facts = facts("pnpm", "custom", &[("install", "pnpm i"), ("test", "pnpm -r run test")]);
+        let mut facts = facts;
+        facts.projects.push(with("packages/a", "pnpm", "pnpm test", true));
+        let member = format!(
+            r#"{{"main": "lib/index.js", "scripts": {{"test": "node --test", "prepublishOnly": "{before}"}}}}"#
+        );
+        let files = [
+            ("pnpm-workspace.yaml", "packages: ['packages/*']\n"),
+            ("package.json", "{}"),
+            ("packages/a/package.json", &member),
+        ];
+        commands(&choose(&facts, &files)).iter().map(|c| (*c).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(of("tsc")[1..], ["pnpm -r --if-present run prepublishOnly", "pnpm -r run test"]);
+    for other in ["npm test && tsc", "eslint . && npm run lint", "npm publish"] {
+        assert_eq!(of(other)[1..], ["pnpm -r run test"], "{other}");
+    }
+}
+
 // CLI-22
 #[test]
 fn cargo_fetches_and_tests_the_whole_workspace() {
@@ -451,7 +480,17 @@ fn make_builds_before_it_tests_and_a_server_that_the_tests_start_is_installed() 
     let gate = choose(&all, &[("test.sh", "#!/bin/sh\nredis-server --port 1 &\n")]);
     assert!(gate.steps[0].command.ends_with(" redis-server") && gate.as_root, "{gate:?}");
     assert!(gate.steps[0].why.starts_with("test.sh:2"), "{gate:?}");
-    assert!(yaml::text(&gate, false).contains("\n  user: root\n"));
+    let yaml = yaml::text(&gate, false);
+    assert!(
+        yaml.contains("\n  user: root\n") && yaml.contains("\n  source_writes: warn\n"),
+        "{yaml}"
+    );
+    let gate = choose(&all, &[(".gitignore", "*.o\n/a\n")]);
+    assert!(yaml::text(&gate, false).contains("# source_writes: fail"), "{gate:?}");
+    let bats = facts("none", "custom", &[("test", "make test")]);
+    let gate = choose(&bats, &[("Makefile", "# acrobats\ntest:\n\t@bats test\n")]);
+    assert!(gate.steps[0].command.ends_with(" bats") && gate.as_root, "{gate:?}");
+    assert!(gate.steps[0].why.starts_with("Makefile:3"), "{gate:?}");
 }
 
 // CLI-22
@@ -476,6 +515,13 @@ fn autotools_meson_and_just_are_known() {
     assert!(gate.steps[2].command.ends_with("meson test -C build --print-errorlogs"), "{gate:?}");
     let gate = choose(&none, &[("tests/Makefile", "all: a\n"), ("tests/a.c", "int main() {}\n")]);
     assert_eq!((commands(&gate), gate.image.as_str()), (vec!["make -C tests"], "gcc:14"));
+    // The tests are compiled beside their sources, and a step that writes there fails otherwise.
+    let yaml = yaml::text(&gate, false);
+    assert!(
+        yaml.contains("\n  source_writes: warn\n") && !yaml.contains("# source_writes"),
+        "{yaml}"
+    );
+    load(&yaml, None);
     let gate = choose(&none, &[("Makefile", "all: a\n\ntest : all\n\tsh run.sh\n")]);
     assert_eq!((commands(&gate), gate.steps[0].why.as_str()), (vec!["make test"], "Makefile:3"));
     let just = facts("none", "custom", &[("test", "just test")]);

@@ -19,6 +19,9 @@ const IN_VERIFICATION: &str = "\
   # limits: {cpus: 4, memory_mb: 8192, pids: 2048}
   # ca_bundle: /etc/ssl/certs/ca-certificates.crt  # certificates that the steps trust, as for a proxy
 ";
+const FAILS: &str =
+    "  # source_writes: fail  # warn: a step may change files of its copy of the repository\n";
+const WARNS: &str = "  # make compiles beside the sources, in places that git does not ignore.\n  source_writes: warn\n";
 /// The beginning of the steps that install, fetch and build.
 const PREPARE: &str = "\
 \x20 # Preparation: these steps install, fetch and build what the tests need. `act` runs them once on the last commit, and\n\
@@ -74,7 +77,11 @@ pub(super) fn text(gate: &Gate, no_gitignore: bool) -> String {
     }
     out.push_str("  # Tests.\n  steps:\n");
     steps.into_iter().for_each(|step| out.push_str(&entry(step)));
-    out.push_str(IN_VERIFICATION);
+    match gate.writes_beside {
+        // A step that writes to its copy of the source fails otherwise.
+        true => out.push_str(&IN_VERIFICATION.replace(FAILS, WARNS)),
+        false => out.push_str(IN_VERIFICATION),
+    }
     if !gate.others.is_empty() {
         out.push_str(
             "# Other projects found here. They are verified only if a step above runs them:\n",
