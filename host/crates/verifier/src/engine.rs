@@ -145,7 +145,9 @@ impl Engine {
             version: version.version.unwrap_or_default(),
         };
         let security = info.security_options.unwrap_or_default();
-        let rootless = security.iter().any(|option| option.contains("name=rootless"));
+        // Podman 4 does not say so there. Its service has the rights of the owner of its socket.
+        let rootless = security.iter().any(|option| option.contains("name=rootless"))
+            || (podman && socket_owner(host).is_some_and(|uid| uid != 0));
         let kernel = info.kernel_version.as_deref().and_then(kernel_version);
         let sharing = Arc::new(FileSharing::new(host, podman, info.name.as_deref()));
         let overlays = Arc::default();
@@ -639,6 +641,12 @@ fn find_address(env: impl Fn(&str) -> Option<String>) -> Address {
     Address::plain(&format!("unix://{}", socket.display()))
 }
 
+/// Returns the user who owns the socket of an engine, or `None` for another address.
+fn socket_owner(host: &str) -> Option<u32> {
+    let path = host.strip_prefix("unix://")?;
+    Some(std::os::unix::fs::MetadataExt::uid(&std::fs::metadata(path).ok()?))
+}
+
 /// Returns the default socket, then those of rootless Docker, Docker Desktop, Colima, OrbStack, Rancher and Podman.
 fn known_sockets(home: Option<&Path>, runtime: Option<&Path>) -> Vec<PathBuf> {
     let mut sockets = vec![PathBuf::from(DEFAULT_SOCKET)];
@@ -763,6 +771,18 @@ mod tests {
     use super::*;
     use act_core::process::ProcessState;
     use std::fs;
+
+    // VERIFIER-7
+    #[test]
+    fn the_owner_of_a_socket_is_known_and_an_address_has_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("engine.sock");
+        let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        let owner = socket_owner(&format!("unix://{}", path.display()));
+        assert_eq!(owner, Some(rustix::process::geteuid().as_raw()));
+        assert_eq!(socket_owner("tcp://127.0.0.1:2375"), None);
+        assert_eq!(socket_owner("unix:///nowhere/engine.sock"), None);
+    }
 
     #[test]
     fn the_version_of_a_kernel_is_its_first_two_numbers() {
