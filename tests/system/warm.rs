@@ -176,6 +176,12 @@ fn a_task_that_a_warm_run_ends_says_so_wherever_it_names_the_run() {
     told.stdout_has("SUCCESS: verified by the warm run run_");
     let summary = fs::read_to_string(act.repo().join("agent/summary.md")).unwrap();
     assert!(summary.contains("warm run"), "{summary}");
+    let told = act.clone().act(["history"]).status(0);
+    assert_eq!(told.stdout_text().matches(" (warm)\n").count(), 2, "{told}");
+    let history = act.clone().act(["history", "--json"]).status(0).json();
+    for task in history["tasks"].as_array().unwrap() {
+        assert_eq!(task["warm_run_ids"], task["run_ids"], "{history}");
+    }
     let base = first.manifest(&run)["base"].as_str().unwrap().to_owned();
     let told = act.clone().act(["audit", "explain", &run]).status(0);
     told.stdout_has(&format!("warm base      {base}"));
@@ -193,6 +199,35 @@ fn a_task_that_a_warm_run_ends_says_so_wherever_it_names_the_run() {
     let id = crate::harness::proposals::named(&told);
     let told = act.clone().script(&script([done()])).act(["apply", &id, "--json"]).status(0);
     assert_eq!(ran(&told), [(1, true), (1, false)], "{told}");
+}
+
+/// VERIFIER-50, ARTIFACT-22: what a killed process had of a base is used by nobody, and the next task makes its own.
+#[test]
+fn a_base_that_a_killed_task_was_making_is_made_anew() {
+    // It takes a while, and would fail on what a killed one left.
+    let prepare = "test ! -e target/half && mkdir -p target && touch target/half && sleep 5 && mv target/half target/made";
+    let steps = [("test", "cat $(ls | grep ^answer) | grep -qx right && test -e target/made")];
+    let act = Act::new().file("answer.txt", "none\n").file(".gitignore", "/target/\n/agent/\n");
+    let act = act.prepared(image(), prepare, &steps).committed();
+    let bases = act.repo().parent().unwrap().join("artifacts/cache/bases");
+    let bases = || {
+        let bases = fs::read_dir(&bases).into_iter().flatten().flatten();
+        bases.map(|base| base.file_name().into_string().unwrap()).collect::<Vec<_>>()
+    };
+    let running = act.clone().script(&one_attempt()).start(["run", "write it", "--json"]);
+    let since = std::time::Instant::now();
+    while bases().is_empty() {
+        assert!(since.elapsed() < Duration::from_secs(120), "no base was begun");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    running.kill();
+    assert_eq!(running.wait().killed_by(), Some(9));
+    let begun = bases();
+    assert!(begun.len() == 1 && begun[0].starts_with(".new-"), "{begun:?}");
+    let told = act.clone().script(&one_attempt()).act(["run", "write it", "--json"]).status(0);
+    assert_eq!(ran(&told), [(1, true), (1, false)], "{told}");
+    assert_eq!(bases(), [begun[0].trim_start_matches(".new-")], "{told}");
+    act.act(["cache", "clear"]).status(0);
 }
 
 /// VERIFIER-17, VERIFIER-51: what root and the kernel leave in the layers is no obstacle for a caller who is not root.
