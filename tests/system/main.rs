@@ -12,6 +12,8 @@ mod image;
 mod proxy;
 
 mod acp;
+mod action;
+mod agents;
 mod anchored;
 mod applying;
 mod audit;
@@ -32,6 +34,7 @@ mod examples;
 mod foreign;
 mod golden;
 mod guidance;
+mod hooks;
 mod hostile_model;
 mod init;
 mod json;

@@ -17,6 +17,7 @@ mod dry_run;
 mod engine;
 mod first_version;
 mod grants;
+mod hooks;
 mod init;
 mod new_component;
 mod refusals;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::init::agents::installed;
 use super::{CommonOptions, block_on};
 use crate::output::{Line, Output, Tone};
 use act_component::{CacheState, cache_dir, cache_state};
@@ -25,7 +26,7 @@ use act_model::{
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
 use act_reports::commands::{Kind as CommandKind, parse_line};
-use act_task as task;
+use act_task::{self as task, HookAgent};
 use act_verifier::{Engine, Machine, Orphan, unreachable_addresses};
 use act_workspace::{
     GUARDED, GitPlace, Guarded, NOTES_DIRS, NotesDir, git_place, head_commit,
@@ -74,7 +75,8 @@ enum Level {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Check {
     /// `repository`, `git`, `agent_dir`, `settings`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `network`,
-    /// `workspace`, `leftovers`, `components`, `model`, `timeouts`, `artifacts`, `store`, `excluded` or `model_call`.
+    /// `workspace`, `leftovers`, `components`, `model`, `timeouts`, `artifacts`, `store`, `hooks`, `excluded` or
+    /// `model_call`.
     name: &'static str,
     level: Level,
     message: String,
@@ -170,6 +172,7 @@ impl Doctor {
             add(vec![timeouts(&usable, access, of_repository)]);
         }
         add(artifacts(root.as_deref()));
+        add(hooks(root.as_deref()));
         let excluded =
             self.excluded.then(|| match root.as_deref().map_or(Ok(vec![]), hidden_files) {
                 Ok(hidden) => {
@@ -401,6 +404,39 @@ fn notes(config: &Config) -> Vec<Check> {
             ),
             format!("write `/{usual}/` instead: act writes notes only at the root"),
         ));
+    }
+    checks
+}
+
+/// Reports the agents that call the gate. Nothing is printed where none does.
+fn hooks(root: Option<&Path>) -> Vec<Check> {
+    const NAME: &str = "hooks";
+    let installed = installed(root);
+    let mut checks: Vec<_> = installed
+        .iter()
+        .map(|(agent, scope, file)| {
+            let what = format!("{} ({scope}): {}", agent.title(), file.display());
+            match agent {
+                HookAgent::Codex => Check::note(
+                    NAME,
+                    format!("{what}; trust: not known"),
+                    "start `codex`, type `/hooks` and trust the hooks of act; Codex skips them until then",
+                ),
+                _ => Check::ok(NAME, what),
+            }
+        })
+        .collect();
+    let off = root.filter(|_| !checks.is_empty()).map(task::hooks_are_off);
+    match off {
+        Some(Ok(true)) => checks.push(Check::note(
+            NAME,
+            "they are off in this repository",
+            "`act hook on` turns them on",
+        )),
+        Some(Err(failure)) => {
+            checks.push(Check::red(NAME, failure.message, failure.hint.unwrap_or_default()));
+        }
+        Some(Ok(false)) | None => {}
     }
     checks
 }

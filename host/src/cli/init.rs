@@ -1,13 +1,16 @@
 //! `act init`: writes a first `agent.yaml`, and tries it with `--check`. It never replaces a file and never follows a link.
 //!
-//! [`gate`] chooses the steps, [`yaml`] writes them down, [`check`] runs them once.
+//! [`gate`] chooses the steps, [`yaml`] writes them down, [`check`] runs them once. [`agents`] is `--for`: the settings of
+//! other agents.
 
+pub(super) mod agents;
 mod check;
 mod compiled;
 mod files;
 mod gate;
 mod node;
 mod python;
+mod settings;
 mod yaml;
 
 use std::fs::File;
@@ -24,7 +27,7 @@ use act_config::Root;
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_fs::NEW;
-use act_task::{self as task, ScoutArgs, WhichScout};
+use act_task::{self as task, HookAgent, ScoutArgs, WhichScout};
 use check::Tried;
 use files::Files;
 use gate::{Gate, OtherProject};
@@ -36,9 +39,13 @@ Examples:
   act init
   act init --check                 write it, and run its steps once
   act init --repo ../other --json
+  act init --for claude            show, then make act the gate of Claude Code
+  act init --for codex --scope user --yes
+  act init --for claude --undo     remove what is still as act wrote it
 
 Exit codes:
-  0 written, 1 an agent.yaml exists already, or the file cannot be written
+  0 written, 1 an agent.yaml exists already, or the file cannot be written;
+  with --for: 1 nobody agreed to the changes, or they cannot be made
   With --check:
   0 PASS and tests were seen, 1 PASS but no test was seen, or refused,
   3 FAIL, 4 no container engine or INFRA_ERROR, 130 CANCELLED";
@@ -48,6 +55,9 @@ Exit codes:
 /// Scout B suggests image and steps from manifests, CI files and documents; each step is written with its source. Review
 /// them before the first task: they decide when a task is done. An existing agent.yaml is never changed. No container is
 /// started, unless `--check` is given.
+///
+/// With `--for`, the settings of another agent are changed instead, after the difference was shown: it gets the MCP server
+/// `act mcp` and a hook that runs `act verify` when it is about to stop. Everything else in its files stays.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Init {
@@ -59,6 +69,28 @@ pub(super) struct Init {
     /// Run the steps once, of the new file or of an existing one, and report whether a test was seen
     #[arg(long)]
     check: bool,
+    /// Make act the gate of this agent: claude, codex, copilot, gemini, cursor or opencode
+    #[arg(long = "for", value_name = "AGENT", value_parser = agent)]
+    #[arg(conflicts_with_all = ["check", "no_gitignore"])]
+    agent: Option<HookAgent>,
+    /// Whose settings: of this project, or of the user for every project
+    #[arg(long, value_enum, default_value_t, requires = "agent")]
+    scope: agents::Scope,
+    /// Write without asking
+    #[arg(long, requires = "agent")]
+    yes: bool,
+    /// Remove what is still as `--for` wrote it
+    #[arg(long, requires = "agent")]
+    undo: bool,
+}
+
+/// Parses the name of an agent.
+pub(super) fn agent(word: &str) -> Result<HookAgent, String> {
+    let known = HookAgent::ALL.into_iter().find(|agent| agent.word() == word);
+    known.ok_or_else(|| {
+        let words = HookAgent::ALL.map(HookAgent::word).join(", ");
+        format!("known are {words}")
+    })
 }
 
 /// The document of `act init --json`.
@@ -91,6 +123,10 @@ enum Document {
 
 impl Init {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        if let Some(agent) = self.agent {
+            let wish = agents::Wish { agent, scope: self.scope, yes: self.yes, undo: self.undo };
+            return agents::run(wish, act_config::find_root(&self.common.repo)?, output);
+        }
         let root = match act_config::find_root(&self.common.repo)? {
             Some(Root { path, has_config: true }) if self.check => {
                 return self.check_existing(&path, output);

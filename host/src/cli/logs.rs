@@ -1,6 +1,6 @@
 //! `act logs`: the output of the steps of a run.
 
-use super::CommonOptions;
+use super::{CommonOptions, answer};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
@@ -11,6 +11,7 @@ Examples:
   act logs                         the last run of this repository
   act logs t-p2jww3 --step test    one step of the last run of a task
   act logs run_20260131_235959_a1b2c3 --json
+  act logs --failures              the failures of a red run, with their places
 
 Exit codes:
   0 printed, 1 there is no such run or step, or it was deleted";
@@ -28,12 +29,30 @@ pub(super) struct Logs {
     /// Print this step only; if several have the name, the last one
     #[arg(long, value_name = "NAME")]
     step: Option<String>,
+    /// Print the failures in the log of the failing step, one a line, with their places
+    #[arg(long, conflicts_with = "step")]
+    failures: bool,
     #[command(flatten)]
     common: CommonOptions,
 }
 
 impl Logs {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        if self.failures {
+            let list = task::failures(&self.common.repo, self.run_id.as_deref())?;
+            answer(output, &list, || {
+                let mut lines: Vec<_> =
+                    list.failures.iter().map(|one| Line::plain(one.line())).collect();
+                if list.more > 0 {
+                    lines.push(Line::of(Tone::Faint, format!("and {} more", list.more)));
+                }
+                lines
+            });
+            if list.failures.is_empty() {
+                output.progress(&Line::of(Tone::Faint, "No failure was recognised."));
+            }
+            return Ok(Exit::Ok);
+        }
         let step = self.step.as_deref();
         let log = task::log(&self.common.repo, self.run_id.as_deref(), step)?;
         if output.is_json() {

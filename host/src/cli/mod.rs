@@ -13,6 +13,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod edit;
+mod hook;
 mod init;
 mod logs;
 mod metrics;
@@ -42,6 +43,7 @@ Examples:
   act demo                               watch a task with a scripted model
   act init                               write a first agent.yaml
   act doctor --model                     check the set-up and the model
+  act init --for claude                  make act the gate of another agent
   act run \"fix the failing parser test\"  one task in this repository
   act run --file task.md --verbose       the task from a file, with details
   act run - < task.md                    the task from standard input
@@ -88,6 +90,7 @@ Other variables:
   AGENT_ARTIFACT_DIR  directory for runs, proposals and the history;
                       default: ~/.agent-artifacts
   DOCKER_HOST         address of the container engine, if not the usual socket
+  ACT_HOOK            off: hooks of agents and of git let everything go
   NO_COLOR            if not empty, no colour, as with --color never";
 
 /// A coding agent that is done when your own tests pass
@@ -125,6 +128,7 @@ enum Command {
     Components(components::Components),
     Doctor(doctor::Doctor),
     Init(init::Init),
+    Hook(hook::Hook),
     Demo(demo::Demo),
     Edit(edit::Edit),
     Acp(acp::Acp),
@@ -191,6 +195,7 @@ impl Command {
             Self::Components(it) => it.run(output),
             Self::Doctor(it) => it.run(output),
             Self::Init(it) => it.run(output),
+            Self::Hook(it) => it.run(output),
             Self::Demo(it) => it.run(color, output),
             Self::Edit(it) => Ok(it.run(output)),
             Self::Acp(it) => it.run(),
@@ -209,7 +214,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["status", "queue", "history", "diff", "logs", "report", "metrics"]),
     ("Components", &["components"]),
     ("Record", &["audit", "verify-claim"]),
-    ("Set up", &["init", "doctor", "demo", "cache", "completions", "man"]),
+    ("Set up", &["init", "doctor", "hook", "demo", "cache", "completions", "man"]),
 ];
 
 /// The program's arguments, with the commands in groups: clap has headings for arguments only.
@@ -245,11 +250,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let matches = match program().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return print_clap_error(&run::explained(error, &arguments)),
+        Err(error) => return print_clap_error(&run::explained(error, &arguments), &arguments),
     };
     let Cli { color, command } = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
-        Err(error) => return print_clap_error(&error),
+        Err(error) => return print_clap_error(&error, &arguments),
     };
     let is_set = |option| typed::<bool>(&matches, option).is_some();
     let output = Output::new(Style {
@@ -340,9 +345,12 @@ pub fn secrets() -> Secrets {
 
 /// Prints the help, the version or the usage error that clap returns instead of a command. A usage error may quote the
 /// arguments and is therefore sanitised like all other output.
-fn print_clap_error(error: &clap::Error) -> Exit {
+fn print_clap_error(error: &clap::Error, arguments: &[OsString]) -> Exit {
     let output = Output::new(Style { secrets: secrets(), ..Style::default() });
     let text = error.render().to_string();
+    if error.use_stderr() && hook::is_call(arguments) {
+        return hook::called_wrongly(&text, &output);
+    }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         output.notice(&text);
         Exit::Usage

@@ -3,12 +3,13 @@
 
 use std::path::PathBuf;
 
+use super::hook::{self, Called};
 use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_core::verification::{Reused, Status, Verdict, Verification, WarningCode};
-use act_task::{ClaimCheck, ClaimSide, Note, SignedBy, Wanted};
+use act_task::{ClaimCheck, ClaimSide, HookAgent, Note, SignedBy, Wanted};
 use act_verifier::Downloads;
 
 const AFTER_HELP: &str = "\
@@ -16,9 +17,11 @@ Examples:
   act verify && git commit
   act verify --fresh
   act verify --json > response.json
+  act verify --hook claude < event.json     what a hook of Claude Code runs
 
 Exit codes:
-  0 PASS, 1 refused, 3 FAIL, 4 INFRA_ERROR, 130 CANCELLED";
+  0 PASS, 1 refused, 3 FAIL, 4 INFRA_ERROR, 130 CANCELLED; with --hook always
+  0, and the answer is on standard output";
 
 /// Run the pipeline on the working tree
 ///
@@ -38,10 +41,25 @@ pub(super) struct Verify {
     /// Run the pipeline even if the last green run was of this very tree
     #[arg(long)]
     fresh: bool,
+    /// Answer the event of an agent on standard input: claude, codex, copilot, gemini, cursor or opencode
+    #[arg(long, value_name = "AGENT", value_parser = super::init::agent)]
+    #[arg(conflicts_with_all = ["json", "verbose", "no_cache", "fresh"])]
+    hook: Option<HookAgent>,
+    /// With --hook: let the agent go after so many red results in a row
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "hook")]
+    max_blocks: u32,
+    /// With --hook: seconds after which the agent ends the hook [default: the agent's own]
+    #[arg(long, value_name = "SECONDS", requires = "hook")]
+    hook_timeout: Option<u64>,
 }
 
 impl Verify {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        if let Some(agent) = self.hook {
+            let (repo, max_blocks) = (self.common.repo, self.max_blocks);
+            let called = Called { agent, repo, max_blocks, timeout: self.hook_timeout };
+            return Ok(hook::called(called, output));
+        }
         let downloads = if self.no_cache { Downloads::Private } else { Downloads::Shared };
         let wanted = Wanted { downloads, fresh: self.fresh };
         let work = act_task::verify(&self.common.repo, wanted, vec![output.verification_sink()]);

@@ -12,6 +12,7 @@
 //!   [`sessions()`] and [`session()`] read its earlier tasks.
 //! - [`verify()`] runs the pipeline without a task, or answers with the run of the unchanged tree; [`verify_claim()`] repeats a
 //!   verification.
+//! - [`hook()`] answers another agent that is about to stop.
 //! - [`scout()`] asks one Scout one question.
 //! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one changed.
 //! - [`audit_verify()`] and the other `audit_*` functions read the audit log; [`capabilities`] decides about components.
@@ -33,7 +34,9 @@ pub mod capabilities;
 mod components;
 mod detach;
 mod diff;
+mod failures;
 mod finish;
+mod hook;
 mod logs;
 mod metrics;
 mod prepare;
@@ -66,6 +69,8 @@ pub use cancel::{CancelTarget, Cancellation, cancel, cancel_was_requested};
 pub use components::ComponentScout;
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use diff::{TaskDiff, diff};
+pub use failures::{FailureList, PlacedFailure, failures};
+pub use hook::{HookAgent, HookAnswer, HookArgs, HookState, MAX_EVENT, hook, hooks_are_off};
 pub use logs::{LogDocument, RunLog, log, run_here};
 pub use metrics::{Metrics, Spread, metrics};
 pub use prepare::{InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices};

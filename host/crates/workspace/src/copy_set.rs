@@ -13,7 +13,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use act_fs::{DIRECTORY, MAX_DEPTH, READ, Root, hex};
-use rustix::fs::{AtFlags, FileType, fstat, statat};
+use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
 use rustix::io::Errno;
 use sha2::{Digest, Sha256};
 
@@ -47,6 +47,43 @@ pub struct CopySet {
     notes: Option<&'static str>,
     /// Sorted by path, component by component.
     pub entries: Vec<CopyEntry>,
+    /// The marks of the entries, in their order.
+    marks: Vec<Mark>,
+}
+
+/// What the system says about one file without reading it: if it is the same twice, the file has not changed between. The
+/// time of the last change of an inode is part of it, which no program can set.
+#[derive(Debug, Clone, Copy)]
+struct Mark {
+    /// The first bytes of a SHA-256. An accident is excluded; somebody who can choose inodes and times writes the file anyway.
+    digest: [u8; 8],
+    /// Nanoseconds since 1970 of the last change.
+    changed: i128,
+}
+
+impl Mark {
+    fn of(stat: &Stat) -> Self {
+        let times = (stat.st_mtime, stat.st_mtime_nsec, stat.st_ctime, stat.st_ctime_nsec);
+        let of_file = (stat.st_mode, stat.st_size, stat.st_ino, stat.st_dev);
+        let mut digest = [0; 8];
+        let whole = Sha256::digest(format!("{of_file:?} {times:?}"));
+        digest.iter_mut().zip(whole).for_each(|(to, from)| *to = from);
+        let changed = i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec);
+        Self { digest, changed }
+    }
+}
+
+/// The marks of all files of a [`CopySet`]: much cheaper than a [`Tree`], which reads every file, and enough to see that
+/// nothing has changed on this machine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeMarks {
+    /// SHA-256 over path and mark of every file, as 64 hexadecimal digits.
+    pub digest: String,
+    /// Path and mark of each file, in the order of the paths.
+    pub files: Vec<(PathBuf, String)>,
+    /// Nanoseconds since 1970 of the newest change of a file. A file that changes twice within a tick of the system's clock
+    /// may have one mark for both.
+    pub newest: Option<i128>,
 }
 
 /// A file or link of a [`CopySet`].
@@ -271,7 +308,7 @@ impl CopySet {
         let never = StopCheck::default();
         let mut walk =
             TreeWalk::start((&ignores, None), &never, b"", start, None).map_err(failed)?;
-        let mut entries = vec![];
+        let (mut entries, mut marks) = (vec![], vec![]);
         while let Some(found) = walk.next().map_err(failed)? {
             if is_left_out(&found, notes) {
                 continue;
@@ -298,12 +335,13 @@ impl CopySet {
             };
             let size = u64::try_from(stat.st_size).unwrap_or(0);
             let mode = (stat.st_mode as u32) & 0o7777;
+            marks.push(Mark::of(&stat));
             entries.push(CopyEntry { path, kind: found.kind, mode, size });
         }
         if walk.cut {
             return Err(CopyError::TooMany);
         }
-        Ok(Self { root, ignores, notes, entries })
+        Ok(Self { root, ignores, notes, entries, marks })
     }
 
     /// Returns whether git ignores a path, by the rules at the time when the set was made. The path need not exist.
@@ -314,6 +352,21 @@ impl CopySet {
     /// Returns the name of the directory that holds act's notes, which is no part of the set.
     pub fn notes_dir(&self) -> Option<&'static str> {
         self.notes
+    }
+
+    /// Returns the marks of the files. They were taken while the set was made, and no file is read.
+    pub fn marks(&self) -> TreeMarks {
+        let mut whole = Sha256::new();
+        let mut files = Vec::with_capacity(self.entries.len());
+        for (entry, mark) in self.entries.iter().zip(&self.marks) {
+            let path = entry.path.as_os_str().as_bytes();
+            whole.update(path);
+            whole.update([0]);
+            whole.update(mark.digest);
+            files.push((entry.path.clone(), hex(&mark.digest)));
+        }
+        let newest = self.marks.iter().map(|mark| mark.changed).max();
+        TreeMarks { digest: hex(&whole.finalize()), files, newest }
     }
 
     /// Returns the number of bytes of all files together.

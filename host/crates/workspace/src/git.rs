@@ -171,6 +171,39 @@ pub(super) fn hooks_path(root: &Path) -> Option<PathBuf> {
     Some(root.join(found))
 }
 
+/// Returns the directory in which git looks for hooks of the working tree at `root`, which need not exist: that of
+/// `core.hooksPath` in the configuration of the repository, the user or the machine, or else `hooks` in the git directory.
+/// Files that a configuration includes are not read. Returns `None` where `root` has no `.git` of its own, or one that leads
+/// to the directory of another tree.
+pub fn hooks_directory(root: &Path) -> Option<PathBuf> {
+    let common = match git_place(root).ok()? {
+        GitPlace::Directory => root.join(".git"),
+        GitPlace::Linked { common, .. } => common,
+        GitPlace::None | GitPlace::Elsewhere => return None,
+    };
+    if let Some(found) = hooks_path(root) {
+        return Some(found);
+    }
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = set("HOME");
+    let below = |name: &str| home.as_ref().map(|home| home.join(name));
+    let user =
+        set("XDG_CONFIG_HOME").or_else(|| below(".config")).map(|base| base.join("git/config"));
+    for file in [below(".gitconfig"), user, Some("/etc/gitconfig".into())].into_iter().flatten() {
+        let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { continue };
+        let Ok(dir) = Root::open(dir) else { continue };
+        let text = small(&dir, name.as_bytes(), MAX_CONFIG).unwrap_or_default();
+        if let Some(found) = core_value(&text, "hookspath") {
+            let found = match found.strip_prefix("~/") {
+                Some(rest) => below(rest)?,
+                None => root.join(found),
+            };
+            return Some(found);
+        }
+    }
+    Some(common.join("hooks"))
+}
+
 /// Returns whether the configuration of the repository lets git convert line ends.
 pub(super) fn converts_line_ends(root: &Root) -> bool {
     let git = WorkTree::of(root).map(|tree| tree.git.common);
@@ -180,7 +213,10 @@ pub(super) fn converts_line_ends(root: &Root) -> bool {
 
 /// Returns a setting of the section `core` in the configuration of a git directory.
 fn core_setting(git: &Root, name: &str) -> Option<String> {
-    let text = small(git, b"config", MAX_CONFIG)?;
+    core_value(&small(git, b"config", MAX_CONFIG)?, name)
+}
+
+fn core_value(text: &str, name: &str) -> Option<String> {
     let mut in_core = false;
     let mut found = None;
     for line in text.lines().map(str::trim) {
@@ -904,6 +940,9 @@ mod git_dir_tests {
         ] {
             fs::write(common.join("config"), config).unwrap();
             assert_eq!(hooks_path(&tree), expected.map(|name| tree.join(name)), "{config}");
+            if let Some(name) = expected {
+                assert_eq!(hooks_directory(&tree), Some(tree.join(name)), "{config}");
+            }
         }
     }
 

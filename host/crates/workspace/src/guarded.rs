@@ -125,6 +125,8 @@ pub const GUARDED: &[Guarded] = &[
     row(".factory", AGENT),
     row(".github/agents", AGENT),
     row(".github/chatmodes", AGENT),
+    row(".github/hooks", AGENT),
+    row(".github/mcp.json", AGENT),
     row(".github/prompts", AGENT),
     row(".github/skills", AGENT),
     row(".goosehints", AGENT),

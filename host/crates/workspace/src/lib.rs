@@ -13,7 +13,8 @@
 //!   [`patch`] shows the changes of a dry run. [`RepoWriter::apply_proposal`] makes them later.
 //! - [`Originals`] stores each file of the repository before its first change by a task, and [`patch_of_task`] shows the
 //!   changes later.
-//! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity.
+//! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity. [`CopySet::marks`] says
+//!   cheaply that none of them has changed.
 //! - [`Committed`] holds the files of the last commit, from git's objects; [`uncommitted`] returns what differs from them.
 //! - [`history`] returns which files the newest commits changed.
 //! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
@@ -58,10 +59,10 @@ mod writer;
 pub use committed::{Committed, CommittedFile, NotCommitted, is_stored_as_is, uncommitted};
 pub use copy_set::{
     CopyEntry, CopyError, CopySet, READ_AT_ONCE, SpecialFiles, Tree, TreeBuilder, TreeFile,
-    UnverifiedFile, differing_files, special_files, tree_digest,
+    TreeMarks, UnverifiedFile, differing_files, special_files, tree_digest,
 };
 pub use exclusion::{HiddenFile, Rule, hidden_files};
-pub use git::{GitPlace, git_place, git_state, head_commit, prefix_in_git};
+pub use git::{GitPlace, git_place, git_state, head_commit, hooks_directory, prefix_in_git};
 pub use guarded::{GUARDED, Guarded, is_guarded};
 pub use history::{CommitFiles, History, HistoryLimits, history};
 pub use listing::{Entries, Entry, MAX_ENTRIES, Selection, SelectionError, files, list};

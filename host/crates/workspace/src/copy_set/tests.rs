@@ -119,3 +119,31 @@ fn finds_sockets_and_fifos_at_any_depth_and_nothing_else() {
     assert_eq!(found.channels, [PathBuf::from(".git/x/fifo"), PathBuf::from("a.sock")]);
     assert!(found.mounts.is_empty() && !found.cut);
 }
+
+// HOOK-5, line 369
+#[test]
+fn marks_change_with_every_change_of_a_file_and_with_no_reading_of_it() {
+    let repo = Fixture::new(&[("a.txt", "one"), ("b.txt", "two")]);
+    let marks = || CopySet::of(&repo.root, &globs(&[])).unwrap().marks();
+    let first = marks();
+    fs::read(repo.root.join("a.txt")).unwrap();
+    assert_eq!(marks(), first);
+    assert!(first.newest.is_some() && first.files.len() == 2);
+    // A file that changes within one tick of the clock may keep its mark, so the test waits for the next one.
+    let tick = || std::thread::sleep(std::time::Duration::from_millis(25));
+    tick();
+    let before = fs::metadata(repo.root.join("a.txt")).unwrap();
+    fs::write(repo.root.join("a.txt"), "six").unwrap();
+    let file = fs::File::options().write(true).open(repo.root.join("a.txt")).unwrap();
+    // Whoever sets the time back changes the time of the inode.
+    file.set_modified(before.modified().unwrap()).unwrap();
+    let second = marks();
+    assert_ne!(second.digest, first.digest);
+    assert_eq!(second.files[1], first.files[1]);
+    assert_ne!(second.files[0], first.files[0]);
+    tick();
+    fs::set_permissions(repo.root.join("b.txt"), fs::Permissions::from_mode(0o755)).unwrap();
+    assert_ne!(marks().files[1], first.files[1]);
+    fs::remove_file(repo.root.join("a.txt")).unwrap();
+    assert_eq!(marks().files.len(), 1);
+}
