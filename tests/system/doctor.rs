@@ -141,7 +141,7 @@ fn a_cache_that_others_may_write_is_noted() {
     // DOCTOR-4, DOCTOR-6
     let act = Act::new().without_engine();
     let cache = act.repo().parent().unwrap().join("cache");
-    let components = cache.join("act/components");
+    let components = cache.join("agent-command-tool/components");
     fs::create_dir_all(&components).unwrap();
     fs::set_permissions(&components, fs::Permissions::from_mode(0o777)).unwrap();
     let told = act.env("XDG_CACHE_HOME", cache).act(["doctor", "--json"]).status(1);

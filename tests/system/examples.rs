@@ -27,7 +27,7 @@ pub(crate) fn examples() -> &'static Path {
             .unwrap();
         let said = String::from_utf8_lossy(&outcome.stderr);
         assert!(outcome.status.success(), "{said}");
-        let host = ComponentHost::new(Some(&scratch.join("cache/act/components")));
+        let host = ComponentHost::new(Some(&scratch.join("cache/agent-command-tool/components")));
         for name in ["scout-b-python", "licences-js"] {
             let bytes = fs::read(built.join(name).with_extension("wasm")).unwrap();
             host.load(&bytes, Grant::builtin_scout(), &Events::silent()).unwrap();

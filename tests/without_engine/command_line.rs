@@ -1,7 +1,10 @@
 //! The arguments of the program and their effect.
 
 use std::ffi::OsString;
+use std::fs;
 use std::os::unix::ffi::OsStringExt;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::Command;
 
 use crate::harness::{Act, program};
@@ -9,9 +12,79 @@ use crate::harness::{Act, program};
 #[test]
 fn version_is_one_line_and_leaves_nothing_behind() {
     // CLI-1
-    let version = format!("act {}\n", env!("CARGO_PKG_VERSION"));
-    let done = Act::new().without_engine().act(["--version"]).status(0).stdout(&version).stderr("");
+    let start = format!("act {} (agent-command-tool, commit ", env!("CARGO_PKG_VERSION"));
+    let done = Act::new().without_engine().act(["--version"]).status(0).stderr("");
+    let text = done.stdout_text();
+    let commit = text.strip_prefix(&start).and_then(|rest| rest.strip_suffix(")\n"));
+    let commit = commit.unwrap_or_else(|| panic!("{text}"));
+    let hex = |c: char| c.is_ascii_digit() || ('a'..='f').contains(&c);
+    assert!(commit == "unknown" || commit.len() >= 40 && commit.chars().all(hex), "{text}");
     assert!(done.home().is_empty());
+}
+
+/// Copies the second program into a directory of its own, with or without an `act` beside it.
+fn beside(act: Option<&str>) -> tempfile::TempDir {
+    let place = tempfile::tempdir().unwrap();
+    fs::copy(env!("CARGO_BIN_EXE_agent-command-tool"), place.path().join("agent-command-tool"))
+        .unwrap();
+    if let Some(script) = act {
+        executable(&place.path().join("act"), script);
+    }
+    place
+}
+
+fn executable(path: &Path, script: &str) {
+    fs::write(path, script).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+#[test]
+fn the_second_name_starts_the_act_beside_it_and_never_one_of_path() {
+    // CLI-61
+    let other = tempfile::tempdir().unwrap();
+    executable(&other.path().join("act"), "#!/bin/sh\necho the other act\n");
+    let path = || format!("{}:/usr/bin:/bin", other.path().display());
+    let start = |place: &tempfile::TempDir| {
+        let mut command = Command::new(place.path().join("agent-command-tool"));
+        command.args(["run", "a b", "--", "-x"]);
+        Act::new().env("PATH", path()).start_command(command).wait()
+    };
+    let place = beside(Some("#!/bin/sh\nprintf '[%s]' \"$@\"; exit 7\n"));
+    start(&place).status(7).stdout("[run][a b][--][-x]").stderr("");
+    let alone = beside(None);
+    let refused = start(&alone).status(1).stdout("");
+    refused.stderr_has("cannot run").stderr_has("hint: install `act` and `agent-command-tool`");
+}
+
+#[test]
+fn the_doctor_names_another_act_that_comes_first_on_path_and_does_not_run_it() {
+    // DOCTOR-12
+    let ours = Path::new(program()).parent().unwrap().to_str().unwrap();
+    let doctor = |path: &str, act: Act| {
+        let act = act.without_engine().env("PATH", path);
+        act.act(["doctor", "--json"]).status(1).document("doctor")["checks"][0].clone()
+    };
+    let script = "#!/bin/sh\ntouch \"$HOME/ran\"\n";
+    let other = tempfile::tempdir().unwrap();
+    executable(&other.path().join("act"), script);
+    let elsewhere = other.path().to_str().unwrap();
+    let first = doctor(&format!("{elsewhere}:{ours}"), Act::new());
+    assert_eq!((&first["name"], &first["level"]), (&"program".into(), &"note".into()));
+    assert!(first["message"].as_str().unwrap().contains(elsewhere), "{first}");
+    assert!(first["fix"].as_str().unwrap().contains("agent-command-tool"), "{first}");
+    // A relative or an empty entry of PATH leads into the repository.
+    for entry in [".", "", "tools"] {
+        let act = Act::new();
+        fs::create_dir_all(act.repo().join("tools")).unwrap();
+        for directory in ["", "tools"] {
+            executable(&act.repo().join(directory).join("act"), script);
+        }
+        let home = act.repo().parent().unwrap().join("home");
+        let first = doctor(&format!("{entry}:{ours}"), act);
+        assert!(first["message"].as_str().unwrap().contains("in the repository"), "{first}");
+        assert!(!home.join("ran").exists());
+    }
+    assert_ne!(doctor(&format!("{ours}:{elsewhere}"), Act::new())["name"], "program");
 }
 
 /// One free descriptor is enough to load the program, and too few for an async runtime, a socket or a cache.

@@ -1,6 +1,8 @@
 //! `act doctor`: checks everything that a task needs, and says how to fix what is missing. Nothing is changed, created or
 //! repaired.
 
+use std::ffi::OsStr;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -74,8 +76,8 @@ enum Level {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Check {
-    /// `repository`, `git`, `agent_dir`, `settings`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `network`,
-    /// `workspace`, `leftovers`, `components`, `model`, `timeouts`, `artifacts`, `store`, `hooks`, `excluded` or
+    /// `program`, `repository`, `git`, `agent_dir`, `settings`, `grants`, `ca_bundle`, `engine`, `image`, `limits`, `network`,
+    /// `workspace`, `leftovers`, `components`, `model`, `price`, `timeouts`, `artifacts`, `store`, `hooks`, `excluded` or
     /// `model_call`.
     name: &'static str,
     level: Level,
@@ -155,6 +157,9 @@ impl Doctor {
             }
         };
         let (root, config, found) = repository(&self.common.repo);
+        if let (Some(path), Ok(own)) = (std::env::var_os("PATH"), std::env::current_exe()) {
+            add(another_act(&path, &own, root.as_deref()).into_iter().collect());
+        }
         add(found);
         let user = UserSettings::read(root.as_deref());
         add(vec![settings(&user)]);
@@ -790,6 +795,44 @@ fn room(place: &Path) -> Check {
     let at = place.display();
     match free(place) {
         Err(error) => Check::red(
+/// Returns a note if the first `act` on `path` is not this program, whose file is `own`: hooks, editors and scripts that name
+/// `act` would start the other one. The other file is not executed.
+fn another_act(path: &OsStr, own: &Path, root: Option<&Path>) -> Option<Check> {
+    const NAME: &str = "program";
+    let id = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let runs = |path: &PathBuf| {
+        let file = std::fs::metadata(path).ok();
+        file.is_some_and(|file| file.is_file() && file.mode() & 0o111 != 0)
+    };
+    // An empty entry is the current directory, as for a shell.
+    let first = std::env::split_paths(path)
+        .map(|directory| Path::new(".").join(directory).join("act"))
+        .find(runs)?;
+    if id(&first) == id(own) {
+        return None;
+    }
+    let first = first.canonicalize().unwrap_or(first);
+    let message = |what: &str| {
+        format!(
+            "`act` is {} on PATH{what}, and not this program, {}",
+            first.display(),
+            own.display()
+        )
+    };
+    let inside = root.and_then(|root| root.canonicalize().ok());
+    Some(if inside.is_some_and(|root| first.starts_with(root)) {
+        let fix = "remove the directories of the repository and relative ones from PATH, because whoever wrote the \
+                   repository decides what runs there";
+        Check::note(NAME, message(", in the repository"), fix)
+    } else {
+        let directory = own.parent().unwrap_or(own).display();
+        let fix = format!(
+            "put {directory} first in PATH, or type `agent-command-tool`, which starts the `act` beside it"
+        );
+        Check::note(NAME, message(""), fix)
+    })
+}
+
             NAME,
             format!("cannot use {at}: {error}"),
             "make it writable, or set AGENT_ARTIFACT_DIR to another absolute path",

@@ -37,6 +37,17 @@ use act_core::exit::Exit;
 use act_core::secret::Secrets;
 use act_core::{Failure, shell_word};
 
+/// Version, package and commit, behind the name `act`. Other programs have that name, so a report has to say which one it is
+/// about.
+const VERSION: &str = concat!(
+    env!("CARGO_PKG_VERSION"),
+    " (",
+    env!("CARGO_PKG_NAME"),
+    ", commit ",
+    env!("ACT_COMMIT"),
+    ")"
+);
+
 /// The end of the help; the manual page has it in sections of their own.
 const EXAMPLES: &str = "\
 Examples:
@@ -98,7 +109,7 @@ Other variables:
 /// The Editor plans and edits, WebAssembly Scouts read the repository, and a container runs your pipeline. Only a
 /// pipeline that passes ends a task with success. The model has no shell and no git.
 #[derive(Debug, Parser)]
-#[command(name = "act", version, after_help = [EXAMPLES, EXIT_CODES, ENVIRONMENT].join("\n\n"))]
+#[command(name = "act", version = VERSION, after_help = [EXAMPLES, EXIT_CODES, ENVIRONMENT].join("\n\n"))]
 struct Cli {
     /// Use colour: auto, always or never
     #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t)]

@@ -37,7 +37,7 @@ fn security_line_43_code_that_others_could_have_put_there_is_not_run() {
     let act = without_engine();
     let around = act.repo().parent().unwrap().to_owned();
     let act = act.env("XDG_CACHE_HOME", around.join("cache"));
-    let dir = around.join("cache/act/components");
+    let dir = around.join("cache/agent-command-tool/components");
     let kept = [("probe", "1"), ("other", "2")].map(|(name, version)| {
         let manifest = scout(version, &[need("repo.read")]);
         let path = packed(&act, &format!("../{name}.wasm"), &manifest);

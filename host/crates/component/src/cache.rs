@@ -100,11 +100,13 @@ pub(super) fn deserialize(engine: &Engine, code: &[u8]) -> wasmtime::Result<Comp
     }
 }
 
-/// The cache directory, `$XDG_CACHE_HOME/act/components` or else `~/.cache/act/components`.
+/// The cache directory, `$XDG_CACHE_HOME/agent-command-tool/components` or else
+/// `~/.cache/agent-command-tool/components`. It has the name of the package, because another program called `act` stores
+/// compiled components in `act/`.
 pub fn cache_dir() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(base.join("act").join("components"))
+    Some(base.join("agent-command-tool").join("components"))
 }
 
 /// The state of the cache directory, for `act doctor`.
