@@ -11,6 +11,7 @@ mod artifacts;
 mod command_line;
 mod comparison;
 mod components;
+mod costs;
 mod decisions;
 mod documents;
 mod dry_run;

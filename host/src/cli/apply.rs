@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use super::block_on;
 use crate::output::Output;
-use act_core::Failure;
 use act_core::exit::Exit;
+use act_core::{Failure, Usd};
 use act_task::{self as task, ApplyArgs};
 
 const AFTER_HELP: &str = "\
@@ -39,17 +39,21 @@ pub(super) struct Apply {
     #[arg(long)]
     json: bool,
     /// Print the patch of the proposal and change nothing
-    #[arg(long, conflicts_with_all = ["verbose", "max_tokens"])]
+    #[arg(long, conflicts_with_all = ["verbose", "max_tokens", "max_cost"])]
     show: bool,
     /// Token budget of this task, in place of the one in agent.yaml: input and output of all roles; when it is spent, the
     /// task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
+    /// The most that this task may cost, in place of `limits.max_cost` in agent.yaml and config.toml: dollars for all requests;
+    /// when they are spent, the task ends STUCK
+    #[arg(long, value_name = "USD", value_parser = super::run::dollars)]
+    max_cost: Option<Usd>,
 }
 
 impl Apply {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
-        let Self { task, repo, json, show, max_tokens, .. } = self;
+        let Self { task, repo, json, show, max_tokens, max_cost, .. } = self;
         if show {
             let proposed = task::proposed(&repo, task.as_deref())?;
             match json {
@@ -58,7 +62,7 @@ impl Apply {
             }
             return Ok(Exit::Ok);
         }
-        let args = task::apply(ApplyArgs { task, repo, max_tokens })?;
+        let args = task::apply(ApplyArgs { task, repo, max_tokens, max_cost })?;
         block_on(task::run(args, output.sinks()))?
     }
 }

@@ -105,6 +105,7 @@ impl DemoTask {
             allow_paths: vec![],
             allow_test_changes: vec![],
             max_tokens: None,
+            max_cost: None,
             no_agents_md: false,
             mode: Mode::Run { baseline: false },
             script: Some(script()?),

@@ -16,13 +16,14 @@ use crate::output::{Line, Output, Tone};
 use act_component::{CacheState, cache_dir, cache_state};
 use act_config::{
     CheckMode, Config, ConfigCeiling, DeadlineSettings, EvidenceRule, ModelAccess,
-    ModelAccessError, Pipeline, Root, Selected, SettingsError, UserSettings, Workspace,
+    ModelAccessError, Pipeline, PriceSource, Priced, Root, Selected, SettingsError, UserSettings,
+    Workspace,
 };
-use act_core::Failure;
 use act_core::event::Events;
 use act_core::exit::Exit;
+use act_core::{Failure, Usd};
 use act_model::{
-    Ask, Deadlines, Key, ModelError, ModelErrorKind, ModelServer, Origin, Service, Stop,
+    Ask, Deadlines, Key, ModelError, ModelErrorKind, ModelServer, Origin, Rates, Service, Stop,
     TokenLedger, ToolMode, ToolSpec, Turn, WireName,
 };
 use act_records::artifacts::ArtifactDir;
@@ -165,6 +166,7 @@ impl Doctor {
         add(vec![settings(&user)]);
         let (limits, found) = in_force(config.as_ref(), &user);
         add(found);
+        let max_cost = limits.as_ref().and_then(task::InForce::max_cost);
         add(containers(config.as_ref(), limits).await);
         // A broken file selects no model, and its own line says so.
         let usable = user.clone().unwrap_or_default();
@@ -174,7 +176,7 @@ impl Doctor {
         let of_repository = config.as_ref().map(|config| config.model_timeouts);
         let of_repository = of_repository.unwrap_or_default();
         if let Ok(access) = &access {
-            add(vec![timeouts(&usable, access, of_repository)]);
+            add(vec![price(&usable, access, max_cost), timeouts(&usable, access, of_repository)]);
         }
         add(artifacts(root.as_deref()));
         add(hooks(root.as_deref()));
@@ -576,9 +578,16 @@ fn limits(config: &Config, in_force: Option<&task::InForce>, machine: Machine) -
         _ => AGENT_YAML,
     };
     let tokens = tokens.map_or("any number of".to_owned(), |tokens| tokens.to_string());
+    let cost = in_force.and_then(task::InForce::max_cost);
+    let of_cost = match cost {
+        cost if cost == policy.max_cost => POLICY,
+        cost if cost == user.max_cost => USERS_FILE,
+        _ => AGENT_YAML,
+    };
+    let cost = cost.map(|cost| format!(", may cost ${cost} ({of_cost})")).unwrap_or_default();
     let message = format!(
         "a step may use {} CPUs ({cpus}), {} MiB of memory ({of_memory}) and {} processes ({pids}), and may run for {} s \
-         ({of_step}); a task may spend {tokens} tokens ({of_tokens}) and {}; the engine has {} CPUs and {memory} MiB of memory",
+         ({of_step}); a task may spend {tokens} tokens ({of_tokens}){cost} and {}; the engine has {} CPUs and {memory} MiB of memory",
         now.cpus,
         now.memory_mb,
         now.pids,
@@ -735,6 +744,44 @@ fn timeouts(user: &UserSettings, access: &ModelAccess, of_repository: DeadlineSe
     Check::ok("timeouts", format!("a request to the model ends after: {}", message.join(", ")))
 }
 
+/// Reports the price of the model and where it was set. A price that nobody knows is red where the cost of a task is limited,
+/// because no task begins then.
+fn price(user: &UserSettings, access: &ModelAccess, max_cost: Option<Usd>) -> Check {
+    const NAME: &str = "price";
+    let Some(Priced { price, source }) = user.price(access) else {
+        return match max_cost {
+            Some(limit) => {
+                let refusal = task::price_unknown(limit, access);
+                Check::red(NAME, refusal.message, refusal.hint.unwrap_or_default())
+            }
+            None => Check::ok(
+                NAME,
+                "the price of the model is not known, so costs are `unknown`; [prices.\"MODEL\"] in config.toml sets it",
+            ),
+        };
+    };
+    let rates = |rates: &Rates| {
+        let Rates { input, cached_input, cache_write, output } = rates;
+        format!(
+            "${input} input, ${cached_input} cached, ${cache_write} written to a cache, ${output} output"
+        )
+    };
+    let long = price.long_prompt.map(|long| {
+        format!("; prompts of more than {} tokens: {}", long.above, rates(&long.rates))
+    });
+    let source = match source {
+        PriceSource::User { pattern } => format!("{USERS_FILE}, \"{pattern}\""),
+        PriceSource::Table { date, address } => format!("{address}, {date}"),
+        PriceSource::Script => "a script".to_owned(),
+    };
+    let message = format!(
+        "for a million tokens: {}{} ({source})",
+        rates(&price.rates),
+        long.unwrap_or_default()
+    );
+    Check::ok(NAME, message)
+}
+
 /// Returns the variables that are set, in parentheses, or nothing.
 fn set() -> String {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
@@ -747,6 +794,44 @@ fn set() -> String {
         true => String::new(),
         false => format!(" (set: {})", names.join(", ")),
     }
+}
+
+/// Returns a note if the first `act` on `path` is not this program, whose file is `own`: hooks, editors and scripts that name
+/// `act` would start the other one. The other file is not executed.
+fn another_act(path: &OsStr, own: &Path, root: Option<&Path>) -> Option<Check> {
+    const NAME: &str = "program";
+    let id = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
+    let runs = |path: &PathBuf| {
+        let file = std::fs::metadata(path).ok();
+        file.is_some_and(|file| file.is_file() && file.mode() & 0o111 != 0)
+    };
+    // An empty entry is the current directory, as for a shell.
+    let first = std::env::split_paths(path)
+        .map(|directory| Path::new(".").join(directory).join("act"))
+        .find(runs)?;
+    if id(&first) == id(own) {
+        return None;
+    }
+    let first = first.canonicalize().unwrap_or(first);
+    let message = |what: &str| {
+        format!(
+            "`act` is {} on PATH{what}, and not this program, {}",
+            first.display(),
+            own.display()
+        )
+    };
+    let inside = root.and_then(|root| root.canonicalize().ok());
+    Some(if inside.is_some_and(|root| first.starts_with(root)) {
+        let fix = "remove the directories of the repository and relative ones from PATH, because whoever wrote the \
+                   repository decides what runs there";
+        Check::note(NAME, message(", in the repository"), fix)
+    } else {
+        let directory = own.parent().unwrap_or(own).display();
+        let fix = format!(
+            "put {directory} first in PATH, or type `agent-command-tool`, which starts the `act` beside it"
+        );
+        Check::note(NAME, message(""), fix)
+    })
 }
 
 fn components() -> Check {
@@ -795,44 +880,6 @@ fn room(place: &Path) -> Check {
     let at = place.display();
     match free(place) {
         Err(error) => Check::red(
-/// Returns a note if the first `act` on `path` is not this program, whose file is `own`: hooks, editors and scripts that name
-/// `act` would start the other one. The other file is not executed.
-fn another_act(path: &OsStr, own: &Path, root: Option<&Path>) -> Option<Check> {
-    const NAME: &str = "program";
-    let id = |path: &Path| std::fs::metadata(path).ok().map(|file| (file.dev(), file.ino()));
-    let runs = |path: &PathBuf| {
-        let file = std::fs::metadata(path).ok();
-        file.is_some_and(|file| file.is_file() && file.mode() & 0o111 != 0)
-    };
-    // An empty entry is the current directory, as for a shell.
-    let first = std::env::split_paths(path)
-        .map(|directory| Path::new(".").join(directory).join("act"))
-        .find(runs)?;
-    if id(&first) == id(own) {
-        return None;
-    }
-    let first = first.canonicalize().unwrap_or(first);
-    let message = |what: &str| {
-        format!(
-            "`act` is {} on PATH{what}, and not this program, {}",
-            first.display(),
-            own.display()
-        )
-    };
-    let inside = root.and_then(|root| root.canonicalize().ok());
-    Some(if inside.is_some_and(|root| first.starts_with(root)) {
-        let fix = "remove the directories of the repository and relative ones from PATH, because whoever wrote the \
-                   repository decides what runs there";
-        Check::note(NAME, message(", in the repository"), fix)
-    } else {
-        let directory = own.parent().unwrap_or(own).display();
-        let fix = format!(
-            "put {directory} first in PATH, or type `agent-command-tool`, which starts the `act` beside it"
-        );
-        Check::note(NAME, message(""), fix)
-    })
-}
-
             NAME,
             format!("cannot use {at}: {error}"),
             "make it writable, or set AGENT_ARTIFACT_DIR to another absolute path",

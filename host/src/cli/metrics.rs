@@ -5,8 +5,8 @@ use std::path::Path;
 
 use super::answer;
 use crate::output::{Line, Output, Tone};
-use act_core::Failure;
 use act_core::exit::Exit;
+use act_core::{Failure, Usd};
 use act_task::{self as task, Metrics as Measured, Spread};
 
 const AFTER_HELP: &str = "\
@@ -56,7 +56,7 @@ fn lines(metrics: &Measured) -> Vec<Line> {
 type Row = (String, Vec<String>);
 
 /// Returns the tables with their titles, the names of their columns and their rows.
-fn tables(metrics: &Measured) -> [(&'static str, &'static [&'static str], Vec<Row>); 4] {
+fn tables(metrics: &Measured) -> [(&'static str, &'static [&'static str], Vec<Row>); 5] {
     let ended = metrics.tasks.iter().filter(|(_, count)| **count > 0);
     let ended = ended.map(|(state, count)| (state.clone(), vec![count.to_string()]));
     let means = [("attempts", metrics.verify_attempts_mean), ("REPLANs", metrics.replans_per_task)];
@@ -81,7 +81,17 @@ fn tables(metrics: &Measured) -> [(&'static str, &'static [&'static str], Vec<Ro
         ("Mean of verified tasks", &[], means.collect()),
         ("Seconds", &["count", "p50", "p90", "p99"], timed.collect()),
         ("Tokens", &["input", "cached", "output"], tokens.collect()),
+        ("Cost", &[], costs(metrics)),
     ]
+}
+
+/// Returns the rows about the cost; none where no task has sent a request.
+fn costs(metrics: &Measured) -> Vec<Row> {
+    let row = |name: &str, cell: String| (name.to_owned(), vec![cell]);
+    let known = (metrics.cost_usd > Usd::ZERO).then(|| row("known", metrics.cost_usd.rounded()));
+    let unknown = metrics.cost_unknown_tasks;
+    let unknown = (unknown > 0).then(|| row("tasks of unknown cost", unknown.to_string()));
+    known.into_iter().chain(unknown).collect()
 }
 
 /// Returns a table whose columns are as narrow as their content, so that usual tables fit into 40 columns.
@@ -156,6 +166,15 @@ fn exposition(metrics: &Measured) -> String {
             }
         }
     }
+    // Without a request there is no cost to report.
+    if !metrics.tokens.is_empty() {
+        let name = "act_cost_usd_total";
+        page.family(name, "counter", "Cost of the tasks whose cost is known, in US dollars.");
+        let _ = writeln!(page.0, "{name} {}", metrics.cost_usd);
+        let name = "act_tasks_of_unknown_cost_total";
+        page.family(name, "counter", "Tasks whose cost is not known.");
+        page.sample(name, &[], metrics.cost_unknown_tasks as f64);
+    }
     page.0
 }
 
@@ -212,7 +231,7 @@ mod tests {
             p90: Some(p99),
             p99: Some(p99),
         };
-        let usage = ModelUsage { input: 30, cached: 20, output: 10 };
+        let usage = ModelUsage { input: 30, cached: 20, cache_write: 0, output: 10 };
         Measured {
             since: Some("2026-11-21T10:00:00.000Z".into()),
             tasks: BTreeMap::from([("STUCK".into(), 0), ("SUCCESS".into(), 2)]),
@@ -221,6 +240,8 @@ mod tests {
             scout_latency_ms: BTreeMap::from([("scout-a".into(), spread(2, 400, 100, 300))]),
             verifier_ms: spread(1, 2500, 2500, 2500),
             tokens: BTreeMap::from([("editor".into(), usage)]),
+            cost_usd: Usd::from_nanos(1_230_000_000),
+            cost_unknown_tasks: 2,
         }
     }
 
@@ -255,6 +276,8 @@ mod tests {
             "act_scout_latency_seconds_sum{scout=\"scout-a\"} 0.4",
             "act_verifier_duration_seconds_count 1",
             "act_tokens_total{role=\"editor\",kind=\"cached\"} 20",
+            "act_cost_usd_total 1.23",
+            "act_tasks_of_unknown_cost_total 2",
         ] {
             assert!(text.lines().any(|found| found == line), "no {line} in {text}");
         }
@@ -276,7 +299,8 @@ mod tests {
              \x20 scout-a       2  0.10  0.30  0.30\n\
              \x20 verifier      1  2.50  2.50  2.50\n\n\
              Tokens    input  cached  output\n\
-             \x20 editor     30      20      10\n"
+             \x20 editor     30      20      10\n\n\
+             Cost\n  known                  $1.23\n  tasks of unknown cost      2\n"
         );
     }
 
@@ -291,6 +315,8 @@ mod tests {
             replans_per_task: None,
             scout_latency_ms: BTreeMap::new(),
             tokens: BTreeMap::new(),
+            cost_usd: Usd::ZERO,
+            cost_unknown_tasks: 0,
             ..metrics
         };
         assert_eq!(

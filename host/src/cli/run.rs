@@ -11,8 +11,8 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output};
 use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
-use act_core::Failure;
 use act_core::exit::Exit;
+use act_core::{Failure, Usd};
 use act_task::{self as task, Mode, RunArgs};
 use act_workspace::{GlobError, PathGlobs};
 
@@ -22,6 +22,7 @@ Examples:
   act run --file task.md --verbose 2> progress.txt
   act run --dry-run \"use tabs\" | git apply --check
   act run --json --max-tokens 500000 \"fix the parser\" > events.jsonl
+  act run --max-cost 2.50 \"fix the parser\"
   act run --again t-4k2m9x
 
 Exit codes:
@@ -64,6 +65,10 @@ pub(super) struct Run {
     /// task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
+    /// The most that this task may cost, in place of `limits.max_cost` in agent.yaml and config.toml: dollars for all requests;
+    /// when they are spent, the task ends STUCK. Refused if the price of the model is not known
+    #[arg(long, value_name = "USD", value_parser = dollars)]
+    max_cost: Option<Usd>,
     /// Keep AGENTS.md (or CLAUDE.md) of the repository from the model in this task
     #[arg(long)]
     no_agents_md: bool,
@@ -90,6 +95,7 @@ impl Run {
             allow_paths: self.allow_path,
             allow_test_changes: self.allow_test_change,
             max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
             no_agents_md: self.no_agents_md,
             mode: match self.dry_run {
                 true => Mode::DryRun,
@@ -107,6 +113,11 @@ impl Run {
         }
         block_on(task::run(args, output.sinks()))?
     }
+}
+
+/// Reads a limit of the cost of a task.
+pub(super) fn dollars(text: &str) -> Result<Usd, String> {
+    act_config::cost_limit(text).ok_or_else(|| format!("the limit is {}", act_config::COST_LIMIT))
 }
 
 fn glob(text: &str) -> Result<String, GlobError> {

@@ -211,6 +211,10 @@ fn history_lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
             _ => detail(&format!("{last}{warm}, the last of {runs}")),
         }
     }));
+    // A task that has sent no request has nothing to say about its cost.
+    if !task.tokens.is_empty() {
+        lines.push(detail(&format!("cost: {}", crate::output::cost(task.cost_usd))));
+    }
     lines.extend(task.evidence.as_ref().map(|words| detail(&format!("tests: {words}"))));
     lines
 }
@@ -241,6 +245,7 @@ mod tests {
             owner_pid: Some(7),
             owner: Some("runs"),
             tokens: Default::default(),
+            cost_usd: None,
             repo: "/r".into(),
         }
     }

@@ -309,8 +309,9 @@ mod tests {
             role: "editor".into(),
             request_id: None,
             status: Some(200),
+            cost_usd: None,
             attempt: 1,
-            usage: ModelUsage { input: 12_000, cached: 9_000, output: 345 },
+            usage: ModelUsage { input: 12_000, cached: 9_000, cache_write: 0, output: 345 },
             duration_ms: 1,
             error: None,
         });

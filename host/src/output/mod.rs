@@ -32,6 +32,7 @@ use act_task::JsonLines;
 pub use hints::{RepoHint, from_here};
 pub use line::{ColourWish, Line, Tone};
 pub use panic::install_hook as install_panic_hook;
+pub(crate) use progress::cost;
 
 /// Width of a line when no terminal reports its size.
 const COLUMNS: usize = 100;

@@ -4,9 +4,9 @@
 //! diagnosis, every edit and the output of the steps.
 
 use super::line::{Line, Tone};
-use act_core::TaskState;
 use act_core::event::{EventKind, ModelUsage, NoticeLevel, ProposedChange, Uncommitted};
 use act_core::verification::{ErrorType, FailReason};
+use act_core::{TaskState, Usd};
 
 /// Returns the lines for one event. Image pulls and step output need state and are handled by the caller.
 pub(super) fn lines(kind: &EventKind, verbose: bool) -> Vec<Line> {
@@ -258,6 +258,11 @@ pub(super) fn tokens(usage: &ModelUsage) -> String {
     format!("{} in ({} cached), {} out", usage.input, usage.cached, usage.output)
 }
 
+/// Returns a cost for people.
+pub(crate) fn cost(cost: Option<Usd>) -> String {
+    cost.map_or("unknown".to_owned(), Usd::rounded)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -364,6 +369,7 @@ mod tests {
             status: Some(500),
             attempt: 2,
             usage: ModelUsage::default(),
+            cost_usd: None,
             duration_ms: 3,
             error: Some(error.into()),
         };

@@ -90,6 +90,7 @@ fn lines(
         report_path,
         gate_inputs_changed,
         tokens,
+        cost_usd,
         ..
     } = kind
     else {
@@ -145,6 +146,7 @@ fn lines(
             .map(|(role, usage)| format!("{role} {}", progress::tokens(usage)))
             .collect();
         lines.push(Line::of(Tone::Faint, format!("Tokens: {}", spent.join("; "))));
+        lines.push(Line::of(Tone::Faint, format!("Cost: {}", progress::cost(*cost_usd))));
     }
     lines
 }
@@ -178,19 +180,25 @@ mod tests {
             if let EventKind::TaskFinished { summary, reason, tokens, .. } = &mut kind {
                 *reason = Some("model_unavailable".into());
                 *summary = Some("the model's server answered 503 three times\n\n- wait".into());
-                *tokens =
-                    [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into();
+                *tokens = [(
+                    "editor".to_owned(),
+                    ModelUsage { input: 12, cached: 4, cache_write: 0, output: 3 },
+                )]
+                .into();
             }
             kind
         };
         assert_eq!(
             shown([story()], || 24),
             "the model's server\n  answered 503 three\n  times\n\n- wait\n\n\
-             INFRA_ERROR:\n           model_unavailable\nTokens: editor 12 in (4\n  cached), 3 out\n"
+             INFRA_ERROR:\n           model_unavailable\nTokens: editor 12 in (4\n  cached), 3 out\nCost: unknown\n"
         );
         let whole = shown([story()], || usize::MAX);
         assert!(whole.starts_with("the model's server answered 503 three times\n\n- wait\n\n"));
-        assert!(whole.ends_with("Tokens: editor 12 in (4 cached), 3 out\n"), "{whole}");
+        assert!(
+            whole.ends_with("Tokens: editor 12 in (4 cached), 3 out\nCost: unknown\n"),
+            "{whole}"
+        );
     }
 
     #[test]
@@ -221,15 +229,22 @@ mod tests {
             *gate_inputs_changed = vec!["test.sh".into()];
         }
         if let EventKind::TaskFinished { tokens, .. } = &mut kind {
-            *tokens =
-                [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into();
+            *tokens = [(
+                "editor".to_owned(),
+                ModelUsage { input: 12, cached: 4, cache_write: 0, output: 3 },
+            )]
+            .into();
         }
         assert_eq!(
             text(&kind),
             "# Summary\n\nFixed it.\n\nSUCCESS: verified by run_20261121_100000_abc123\n\
              Changed, and verification depends on it: test.sh\n\
-             Tokens: editor 12 in (4 cached), 3 out\n"
+             Tokens: editor 12 in (4 cached), 3 out\nCost: unknown\n"
         );
+        if let EventKind::TaskFinished { cost_usd, .. } = &mut kind {
+            *cost_usd = Some(act_core::Usd::from_nanos(12_340_001));
+        }
+        assert!(text(&kind).ends_with("3 out\nCost: $0.0124\n"), "{}", text(&kind));
     }
 
     // VERIFIER-52
@@ -295,13 +310,17 @@ mod tests {
         if let EventKind::TaskFinished { tokens, summary, gate_inputs_changed, .. } = &mut kind {
             *summary = Some("Leap years are told.".into());
             *gate_inputs_changed = vec!["test.sh".into()];
-            *tokens =
-                [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into();
+            *tokens = [(
+                "editor".to_owned(),
+                ModelUsage { input: 12, cached: 4, cache_write: 0, output: 3 },
+            )]
+            .into();
         }
         assert_eq!(
             text(&kind),
             "Leap years are told.\n\nPROPOSED: nothing was verified\n\
-             Changed by it, and verification depends on it: test.sh\nTokens: editor 12 in (4 cached), 3 out\n"
+             Changed by it, and verification depends on it: test.sh\nTokens: editor 12 in (4 cached), 3 out\n\
+             Cost: unknown\n"
         );
     }
 

@@ -21,7 +21,7 @@ fn scout_with(limits: Limits) -> Grant {
 }
 
 fn usage(input: u64, output: u64) -> ModelUsage {
-    ModelUsage { input, cached: 0, output }
+    ModelUsage { input, cached: 0, cache_write: 0, output }
 }
 
 /// Waits until the store and the thread of a query have ended; then nothing else holds the model.

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use act_core::Usd;
 use act_core::evidence::EvidenceRule;
 use serde::Deserialize;
 use serde_yaml::{Error, MessageFormatter, Spanned};
@@ -30,6 +31,7 @@ pub(super) struct AgentYaml {
     pub(super) model_timeouts: DeadlineSettings,
     pub(super) components: Vec<ComponentRequest>,
     pub(super) max_tokens: Option<u64>,
+    pub(super) max_cost: Option<Usd>,
     pub(super) gitignore: bool,
     pub(super) agents_md: bool,
     pub(super) evidence: EvidenceRule,
@@ -48,6 +50,7 @@ impl AgentYaml {
             model_timeouts: self.model_timeouts,
             components: self.components,
             max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
             gitignore: self.gitignore,
             agents_md: self.agents_md,
             evidence: self.evidence,
@@ -75,6 +78,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct TaskLimits {
     max_tokens: Option<Value>,
+    max_cost: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -185,6 +189,7 @@ pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
     let verification = file.verification.ok_or(ConfigError::NoImage)?;
     let rules = [("report", EvidenceRule::Report), ("require", EvidenceRule::Require)];
     let evidence = scalar::word(verification.evidence.as_ref(), "verification.evidence", &rules)?;
+    let limits = file.limits.unwrap_or_default();
     let templates = file.checks.unwrap_or_default();
     let templates = templates.iter().enumerate().map(check).collect::<Result<Vec<_>, _>>()?;
     let mode =
@@ -200,10 +205,8 @@ pub(super) fn parse(text: &str) -> Result<AgentYaml, ConfigError> {
         scout_timeout: scout_timeout.unwrap_or(SCOUT_TIMEOUT),
         model_timeouts,
         components: components.iter().enumerate().map(component).collect::<Result<_, _>>()?,
-        max_tokens: scalar::whole_or_none(
-            file.limits.unwrap_or_default().max_tokens.as_ref(),
-            "limits.max_tokens",
-        )?,
+        max_tokens: scalar::whole_or_none(limits.max_tokens.as_ref(), "limits.max_tokens")?,
+        max_cost: scalar::cost_or_none(limits.max_cost.as_ref(), "limits.max_cost")?,
         gitignore: scalar::boolean(file.gitignore.as_ref(), "gitignore")?.unwrap_or(true),
         agents_md: scalar::boolean(file.agents_md.as_ref(), "agents_md")?.unwrap_or(true),
     })

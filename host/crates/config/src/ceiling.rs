@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 
+use act_core::Usd;
+
 use super::{CheckMode, Config, EvidenceRule, Limits, User, Warm};
 
 /// Tokens that a task may spend, input (cached included) and output of all roles, unless a setting says otherwise. This
@@ -38,11 +40,21 @@ pub fn effective<T: PartialOrd>(
     smaller(flag.or(smaller(agent_yaml, user)), policy)
 }
 
+/// The words for a limit of the cost of a task, for messages.
+pub const COST_LIMIT: &str = "a number of dollars above 0 and at most 1000000, such as 2.50";
+
+/// Returns whether a sum can be the limit of the cost of a task. A limit of nothing would end each task before its first request.
+pub fn is_cost_limit(sum: Usd) -> bool {
+    sum > Usd::ZERO && sum <= Usd::MOST
+}
+
 /// The most that the user or the administrator allows any `agent.yaml`, by key. `None` sets no limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct ConfigCeiling {
     /// `limits.max_tokens`, for one task.
     pub max_tokens: Option<u64>,
+    /// `limits.max_cost`, for one task.
+    pub max_cost: Option<Usd>,
     /// `timeouts.verification_step`
     pub step_timeout: Option<Duration>,
     /// `timeouts.scout_query`
@@ -168,7 +180,7 @@ impl Config {
     }
 
     /// Lowers every setting that costs or endangers the user to what the user and the administrator allow, except
-    /// `max_tokens`, for which a flag may exist: see [`effective`]. Returns a sentence for each limit of the steps that
+    /// `max_tokens` and `max_cost`, for which a flag may exist: see [`effective`]. Returns a sentence for each limit of the steps that
     /// `agent.yaml` sets higher than anybody allowed: the defaults are the most that a clone gets by itself.
     pub fn lower(&mut self, user: &ConfigCeiling, policy: &ConfigCeiling) -> Vec<String> {
         fn lower<T: PartialOrd + Copy>(value: &mut T, user: Option<T>, policy: Option<T>) {
@@ -433,6 +445,7 @@ mod tests {
     fn a_ceiling_never_raises_what_the_repository_sets() {
         let wide = ConfigCeiling {
             max_tokens: Some(u64::MAX),
+            max_cost: Some(Usd::MOST),
             step_timeout: Some(Duration::MAX),
             scout_timeout: Some(Duration::MAX),
             cpus: Some(1024.0),

@@ -4,6 +4,7 @@
 //! - [`effective`] is the rule that combines a value of `agent.yaml` with those of the user and the administrator, and
 //!   [`Config::lower`] applies it to every key that costs or endangers the user.
 //! - [`UserSettings`] is `config.toml`: the model with its key, time limits, and limits for every `agent.yaml`.
+//! - [`UserSettings::price`] is the price of a model: the user's own, or that of the table `prices.toml`.
 //! - [`model_access`] selects the model from environment or `config.toml`, and [`secrets`] collects every key of the
 //!   environment for redaction.
 //!
@@ -15,6 +16,7 @@ mod ceiling;
 mod checks;
 mod error;
 mod load;
+mod prices;
 mod scalar;
 mod selection;
 #[cfg(test)]
@@ -25,12 +27,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 pub use agent_yaml::STEP_TIMEOUT;
-pub use ceiling::{ConfigCeiling, DEFAULT_MAX_TOKENS, VerifierTable, effective};
+pub use ceiling::{
+    COST_LIMIT, ConfigCeiling, DEFAULT_MAX_TOKENS, VerifierTable, effective, is_cost_limit,
+};
 pub use checks::{CheckMode, CheckRefused, CheckTemplate, Checks, MAX_CHECK};
 pub use error::{ConfigError, ModelAccessError, Position, SettingsError};
 pub use load::{Root, find_root, load};
+pub use prices::{PriceSource, Priced, cost_limit, toml_cost_limit};
 pub use selection::{Selected, Sources, model_access, secrets};
 pub use user::{CheckLimits, UserSettings};
+
+use act_core::Usd;
 
 pub use act_core::evidence::EvidenceRule;
 pub use act_model::{DeadlineSettings, ModelAccess};
@@ -50,6 +57,8 @@ pub struct Config {
     pub components: Vec<ComponentRequest>,
     /// Token budget that the repository sets for a task; `None` if it sets none.
     pub max_tokens: Option<u64>,
+    /// The most that a task may cost by the word of the repository; `None` if it sets none.
+    pub max_cost: Option<Usd>,
     /// A task may add a line to the root's `.gitignore` that hides the notes of `act`.
     pub gitignore: bool,
     /// The model gets the instructions of the repository: `AGENTS.md` or `CLAUDE.md`.

@@ -8,7 +8,10 @@ use std::time::Duration;
 use serde::de::{Deserialize, Deserializer, Error, Visitor};
 use serde_yaml::Spanned;
 
+use super::ceiling::COST_LIMIT;
 use super::error::{ConfigError, Position, shown};
+use super::prices::cost_limit;
+use act_core::Usd;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Scalar {
@@ -141,6 +144,19 @@ pub(super) fn whole_or_none(value: Option<&Value>, key: &str) -> Result<Option<u
     }
     whole(Some(value), key, 1..=u64::MAX)
         .map_err(|_| wrong(value, key, "a whole number from 1, or none"))
+}
+
+/// Returns a limit of the cost of a task. The word `none` means the same as a missing key. The shortest decimal text of a float is
+/// the number that was written, so no digit is lost.
+pub(super) fn cost_or_none(value: Option<&Value>, key: &str) -> Result<Option<Usd>, ConfigError> {
+    let Some(value) = value else { return Ok(None) };
+    let limit = match &value.value {
+        Scalar::Text(word) if word == "none" => return Ok(None),
+        Scalar::Integer(number) => cost_limit(&number.to_string()),
+        Scalar::Float(number) => cost_limit(&number.to_string()),
+        Scalar::Bool(_) | Scalar::Text(_) => None,
+    };
+    limit.map(Some).ok_or_else(|| wrong(value, key, &format!("{COST_LIMIT}, or none")))
 }
 
 /// Returns `true` or `false`.

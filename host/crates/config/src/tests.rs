@@ -412,6 +412,20 @@ fn a_budget_is_a_whole_number_from_1_or_none() {
     assert_eq!(refused(&format!("{MINIMAL}limits: {{tokens: 5}}\n")).0, "unknown_key");
 }
 
+// CONFIG-62
+#[test]
+fn a_limit_of_cost_is_a_number_of_dollars_or_none() {
+    let with = |limit: &str| load_text(&format!("{MINIMAL}limits: {{max_cost: {limit}}}\n"));
+    let dollars = |text| act_core::Usd::parse(text);
+    for (limit, sum) in [("2", "2"), ("0.1", "0.1"), ("0.000000001", "0.000000001")] {
+        assert_eq!(with(limit).unwrap().max_cost, dollars(sum), "{limit}");
+    }
+    assert_eq!(with("none").unwrap().max_cost, None);
+    for wrong in ["0", "0.0", "-1", ".inf", ".nan", "1000001", "true", "\"5\"", "$5", "all"] {
+        assert_eq!(with(wrong).unwrap_err().code(), "wrong_value", "{wrong}");
+    }
+}
+
 // CONFIG-17
 #[test]
 fn the_line_in_gitignore_can_be_turned_off() {

@@ -10,9 +10,11 @@ use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 
-use super::ceiling::{ConfigCeiling, VerifierTable};
+use super::ceiling::{COST_LIMIT, ConfigCeiling, VerifierTable, is_cost_limit};
 use super::error::{SettingsError, shown};
+use super::prices::{UserPrices, usd};
 use super::scalar::LONGEST_TIMEOUT;
+use act_core::Usd;
 use act_core::secret::Secret;
 use act_fs::trusted::{Owner, open_directory, read_text, user_directory};
 use act_model::{DeadlineSettings, KeyCommand, ToolMode, WireName};
@@ -36,6 +38,7 @@ pub struct UserSettings {
     pub keep_proofs: usize,
     /// The limits within which a component is read and compiled.
     pub check: CheckLimits,
+    pub(super) prices: UserPrices,
     pub(super) model: Option<ModelTable>,
 }
 
@@ -47,6 +50,7 @@ impl Default for UserSettings {
             deadlines: DeadlineSettings::default(),
             keep_proofs: DEFAULT_PROOFS,
             check: CheckLimits::default(),
+            prices: UserPrices::default(),
             model: None,
         }
     }
@@ -103,6 +107,7 @@ struct File {
     verifier: VerifierTable,
     artifacts: Artifacts,
     components: Components,
+    prices: UserPrices,
     gitignore: Option<bool>,
     agents_md: Option<bool>,
 }
@@ -139,7 +144,9 @@ enum RawTools {
 #[serde(deny_unknown_fields, default)]
 struct Limits {
     #[serde(deserialize_with = "tokens")]
-    max_tokens: Option<Tokens>,
+    max_tokens: Option<Limit<u64>>,
+    #[serde(deserialize_with = "cost")]
+    max_cost: Option<Limit<Usd>>,
 }
 
 #[derive(Default, Deserialize)]
@@ -197,11 +204,20 @@ fn proofs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error>
     }
 }
 
-/// A limit of tokens. `"none"` lifts the one that the user has by default.
+/// A limit of a task. `"none"` lifts the one that the user has by default.
 #[derive(Clone, Copy)]
-enum Tokens {
+enum Limit<T> {
     None,
-    Limit(u64),
+    Most(T),
+}
+
+impl<T> Limit<T> {
+    fn most(self) -> Option<T> {
+        match self {
+            Self::None => None,
+            Self::Most(limit) => Some(limit),
+        }
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -219,12 +235,22 @@ struct Timeouts {
     model_total: Option<Duration>,
 }
 
-fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Tokens>, D::Error> {
+fn tokens<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Limit<u64>>, D::Error> {
     match toml::Value::deserialize(from)? {
-        toml::Value::Integer(number @ 1..) => Ok(Some(Tokens::Limit(number.unsigned_abs()))),
-        toml::Value::String(word) if word == "none" => Ok(Some(Tokens::None)),
+        toml::Value::Integer(number @ 1..) => Ok(Some(Limit::Most(number.unsigned_abs()))),
+        toml::Value::String(word) if word == "none" => Ok(Some(Limit::None)),
         _ => Err(D::Error::custom("`max_tokens` is a whole number from 1, or \"none\"")),
     }
+}
+
+fn cost<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Limit<Usd>>, D::Error> {
+    let value = toml::Value::deserialize(from)?;
+    if value.as_str() == Some("none") {
+        return Ok(Some(Limit::None));
+    }
+    let limit = usd(&value).filter(|limit| is_cost_limit(*limit));
+    let wrong = || D::Error::custom(format!("`max_cost` is {COST_LIMIT}, or \"none\""));
+    limit.map(|limit| Some(Limit::Most(limit))).ok_or_else(wrong)
 }
 
 fn milliseconds<'de, D: Deserializer<'de>, const LONGEST: u64>(
@@ -282,11 +308,10 @@ impl UserSettings {
             agents_md: file.agents_md,
             ..ConfigCeiling::of_user()
         };
-        match file.limits.max_tokens {
-            None => {}
-            Some(Tokens::None) => ceiling.max_tokens = None,
-            Some(Tokens::Limit(tokens)) => ceiling.max_tokens = Some(tokens),
+        if let Some(tokens) = file.limits.max_tokens {
+            ceiling.max_tokens = tokens.most();
         }
+        ceiling.max_cost = file.limits.max_cost.and_then(Limit::most);
         file.verifier.lower(&mut ceiling);
         Ok(Self {
             file: Some(path.to_owned()),
@@ -301,6 +326,7 @@ impl UserSettings {
                 memory_mb: file.components.check_memory_mb.unwrap_or(DEFAULT_CHECK_MEMORY),
                 seconds: file.components.check_seconds.unwrap_or(DEFAULT_CHECK_SECONDS),
             },
+            prices: file.prices,
             model: file.model.map(|table| source.model(table)).transpose()?,
         })
     }
@@ -496,13 +522,14 @@ mod tests {
     #[test]
     fn every_limit_of_the_file_is_the_users_own() {
         let settings = parse(
-            "gitignore = false\nagents_md = false\n[limits]\nmax_tokens = 70\n\
+            "gitignore = false\nagents_md = false\n[limits]\nmax_tokens = 70\nmax_cost = 2.5\n\
              [timeouts]\nverification_step = 9000\nscout_query = 8000\nmodel_total = 3600000\n\
              [verifier]\nnetwork = \"off\"\nnetwork_private = \"off\"\nuser = \"caller\"\nwarm = \"final\"\nchecks = \"off\"\nevidence = \"require\"\n[verifier.limits]\ncpus = 2\nmemory_mb = 512\npids = 64\n",
         )
         .unwrap();
         let ceiling = ConfigCeiling {
             max_tokens: Some(70),
+            max_cost: Usd::parse("2.5"),
             step_timeout: Some(Duration::from_secs(9)),
             scout_timeout: Some(Duration::from_secs(8)),
             cpus: Some(2.0),
@@ -562,6 +589,15 @@ mod tests {
             ),
             ("[limits]\nmax_tokens = -1".to_owned(), "a whole number from 1"),
             ("[limits]\nmax_tokens = \"all\"".to_owned(), "a whole number from 1, or \"none\""),
+            (
+                "[limits]\nmax_cost = 0".to_owned(),
+                "config.toml:2:12: `max_cost` is a number of dollars",
+            ),
+            ("[limits]\nmax_cost = -2.5".to_owned(), "`max_cost` is a number of dollars"),
+            ("[limits]\nmax_cost = inf".to_owned(), "`max_cost` is a number of dollars"),
+            ("[limits]\nmax_cost = nan".to_owned(), "`max_cost` is a number of dollars"),
+            ("[limits]\nmax_cost = 1e9".to_owned(), "at most 1000000"),
+            ("[limits]\nmax_cost = \"$5\"".to_owned(), "or \"none\""),
             ("[limits]\nmax_tokens = 99999999999999999999".to_owned(), "config.toml:2:"),
             (
                 "[timeouts]\nmodel_total = 3600001".to_owned(),
@@ -623,6 +659,12 @@ mod tests {
             "[model]\nname = [\"sk-canary\"]",
             "[model]\nsk_canary1 = \"sk-canary\"",
             "[limits]\nmax_tokens = \"sk-canary\"",
+            "[limits]\nmax_cost = \"sk-canary\"",
+            "prices = \"sk-canary\"",
+            "[prices]\nsk-canary = 1",
+            "[prices.sk-canary]\ninput = \"sk-canary\"",
+            "[prices.sk-canary]\ninput = 1",
+            "[prices.\"sk-canary[\"]\ninput = 1\noutput = 1",
             "[timeouts]\nmodel_total = \"sk-canary\"",
             "[timeouts]\nmodel_total = sk-canary",
             "[artifacts]\nkeep_proofs = \"sk-canary\"",

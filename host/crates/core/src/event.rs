@@ -14,8 +14,8 @@ use base64::Engine as _;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
-use crate::TaskState;
 use crate::verification::{ErrorType, FailReason, Status};
+use crate::{TaskState, Usd};
 
 /// One event with its number in the task.
 #[derive(Debug, Clone)]
@@ -213,19 +213,27 @@ impl From<Milestone> for EventKind {
     }
 }
 
-/// Tokens of one model call or of a sum of them. `input` includes what came from a cache.
+/// Tokens of one model call or of a sum of them. `input` includes what came from a cache and what was written to one.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ModelUsage {
     pub input: u64,
     pub cached: u64,
+    /// Tokens that were written to the provider's cache, which some providers charge for; left out where there are none.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write: u64,
     pub output: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl std::ops::AddAssign for ModelUsage {
     fn add_assign(&mut self, more: Self) {
         self.input = self.input.saturating_add(more.input);
         self.cached = self.cached.saturating_add(more.cached);
+        self.cache_write = self.cache_write.saturating_add(more.cache_write);
         self.output = self.output.saturating_add(more.output);
     }
 }
@@ -456,6 +464,8 @@ pub enum EventKind {
         status: Option<u16>,
         attempt: u32,
         usage: ModelUsage,
+        /// What the request cost; null where the price of the model is not known.
+        cost_usd: Option<Usd>,
         duration_ms: u64,
         /// Why the request returned no reply.
         error: Option<String>,
@@ -597,6 +607,8 @@ pub enum EventKind {
         summary: Option<String>,
         report_path: Option<String>,
         tokens: std::collections::BTreeMap<String, ModelUsage>,
+        /// What all requests of the task cost; null where that is not known.
+        cost_usd: Option<Usd>,
         gate_inputs_changed: Vec<String>,
         /// How many edits each rule refused, by its word.
         edits_refused: std::collections::BTreeMap<String, u64>,

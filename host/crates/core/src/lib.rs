@@ -10,6 +10,7 @@
 //! - [`evidence::Evidence`]: what the tests of a task prove; an [`evidence::VariantVerifier`] makes the runs for it.
 //! - [`check::Checked`]: how a command ended that the model ran while it worked; a [`check::Checker`] runs it.
 //! - [`consent::Consent`]: the person for whom a task works, asked while it works.
+//! - [`Usd`]: a sum of money, exact to a nano-dollar.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
 //!
@@ -38,6 +39,7 @@ mod shell_word;
 pub mod terminal_text;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
+mod usd;
 pub mod verification;
 
 pub use failure::{Failure, Refusal};
@@ -48,3 +50,4 @@ pub use schema_bounds::{
 };
 pub use shell_word::shell_word;
 pub use terminal_text::is_hidden;
+pub use usd::Usd;

@@ -18,6 +18,7 @@ pub fn task_finished(state: TaskState, exit: Exit) -> EventKind {
         summary: None,
         report_path: None,
         tokens: Default::default(),
+        cost_usd: None,
         gate_inputs_changed: vec![],
         edits_refused: Default::default(),
     }

@@ -336,6 +336,7 @@ impl Stream {
             let parts = [uncached, written, read].map(Option::unwrap_or_default);
             self.counts.input = Some(parts.into_iter().fold(0, u64::saturating_add));
             self.counts.cached = parts[2];
+            self.counts.cache_write = parts[1];
         }
     }
 

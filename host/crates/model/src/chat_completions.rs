@@ -284,8 +284,12 @@ impl Stream {
         let known = |name: &str| usage[name].as_u64();
         self.counts.input = known("prompt_tokens").or(self.counts.input);
         self.counts.output = known("completion_tokens").or(self.counts.output);
-        if let Some(cached) = usage["prompt_tokens_details"]["cached_tokens"].as_u64() {
+        let details = &usage["prompt_tokens_details"];
+        if let Some(cached) = details["cached_tokens"].as_u64() {
             self.counts.cached = cached;
+        }
+        if let Some(written) = details["cache_write_tokens"].as_u64() {
+            self.counts.cache_write = written;
         }
     }
 

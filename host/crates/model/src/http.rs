@@ -163,13 +163,14 @@ impl Http {
         let reply = read.and_then(|()| parser.reply(invented)).map_err(|error| {
             self.presentable(ModelError { status: error.status.or(trace.status), ..error })
         });
-        self.ledger.add(role, usage);
+        let cost_usd = self.ledger.add(role, usage);
         self.events.emit(EventKind::ModelRequest {
             role: role.to_owned(),
             request_id: trace.request_id,
             status: trace.status,
             attempt,
             usage,
+            cost_usd,
             duration_ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX),
             error: reply.as_ref().err().map(|error| error.message.clone()),
         });

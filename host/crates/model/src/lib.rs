@@ -7,7 +7,7 @@
 //!
 //! The entry points are [`connect`], which opens the [`Model`] behind a [`ModelAccess`]; [`Conversation`], which sends one
 //! request for each turn; [`with_attempts`], the one rule for repeating a failed request; [`TokenLedger`], which counts
-//! tokens and enforces the limit of a task; and [`scripted`], a model that follows a script. The agent, the host
+//! tokens and their cost and enforces the limits of a task; and [`scripted`], a model that follows a script. The agent, the host
 //! functions of components and `act doctor` call this crate; only `client.rs` and `http.rs` know addresses and keys.
 
 mod anthropic_messages;
@@ -20,6 +20,7 @@ mod key;
 mod ledger;
 mod openai_responses;
 mod passthrough;
+mod price;
 mod retry;
 pub mod scripted;
 mod sse;
@@ -37,8 +38,9 @@ pub use anthropic_messages::{
 pub use client::{ModelAccess, ModelServer, Origin, ToolMode, WireName, connect, is_loopback};
 pub use http::{DeadlineSettings, Deadlines};
 pub use key::{Key, KeyCommand, UnfitCommand};
-pub use ledger::TokenLedger;
+pub use ledger::{Budget, TokenLedger};
 pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
+pub use price::{LongPrompt, Price, Rates};
 pub use retry::{Retryable, Timer, TokioTimer, with_attempts};
 pub use wire::Service;
 
@@ -157,7 +159,7 @@ pub enum ModelErrorKind {
     TooLong,
     /// The caller used the conversation wrongly, for example with an unknown call id.
     Misused,
-    /// The token budget of the task is spent, so no request was sent.
+    /// The tokens or the money of the task are spent, so no request was sent.
     Budget,
     Cancelled,
 }

@@ -293,8 +293,9 @@ impl Stream {
         let Some(usage) = response.and_then(|response| response.usage.as_ref()) else { return };
         self.counts.input = usage["input_tokens"].as_u64();
         self.counts.output = usage["output_tokens"].as_u64();
-        let cached = usage["input_tokens_details"]["cached_tokens"].as_u64();
-        self.counts.cached = cached.unwrap_or_default();
+        let details = |name: &str| usage["input_tokens_details"][name].as_u64().unwrap_or_default();
+        self.counts.cached = details("cached_tokens");
+        self.counts.cache_write = details("cache_write_tokens");
     }
 
     fn content(&self, piece: impl Fn(&Part) -> Option<&str>) -> String {

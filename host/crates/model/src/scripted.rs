@@ -216,6 +216,7 @@ impl Entry {
         let usage = |usage: &Usage| ModelUsage {
             input: usage.input,
             cached: usage.cached,
+            cache_write: 0,
             output: usage.output,
         };
         Ok(Turn {
@@ -389,6 +390,7 @@ impl Turn {
         let usage = self.usage.unwrap_or(ModelUsage {
             input: tokens(request),
             cached: 0,
+            cache_write: 0,
             output: tokens(text.len() + written),
         });
         let (id, finish) = (format!("{role}-{number}"), self.finish.clone());

@@ -98,6 +98,8 @@ pub(super) struct Counts {
     /// Tokens of the whole prompt, cached or not.
     pub(super) input: Option<u64>,
     pub(super) cached: u64,
+    /// Tokens of the prompt that were written to the provider's cache.
+    pub(super) cache_write: u64,
     pub(super) output: Option<u64>,
     /// Bytes of text, reasoning and arguments.
     pub(super) written: usize,
@@ -161,6 +163,7 @@ impl Counts {
         ModelUsage {
             input,
             cached: self.cached.min(input),
+            cache_write: self.cache_write.min(input),
             output: self.output.unwrap_or_else(|| tokens(self.written)),
         }
     }

@@ -166,6 +166,7 @@ impl FinishGuard {
             summary: result.summary,
             report_path: result.report_path,
             tokens: self.ledger.by_role(),
+            cost_usd: self.ledger.cost(),
             gate_inputs_changed: result.gate_inputs_changed,
             edits_refused: result.edits_refused,
         }
@@ -274,6 +275,7 @@ pub(super) mod testing {
             allow_paths: vec![],
             allow_test_changes: vec![],
             max_tokens: None,
+            max_cost: None,
             no_agents_md: false,
             mode: Mode::Run { baseline: false },
             script: None,

@@ -73,7 +73,9 @@ pub use failures::{FailureList, PlacedFailure, failures};
 pub use hook::{HookAgent, HookAnswer, HookArgs, HookState, MAX_EVENT, hook, hooks_are_off};
 pub use logs::{LogDocument, RunLog, log, run_here};
 pub use metrics::{Metrics, Spread, metrics};
-pub use prepare::{InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices};
+pub use prepare::{
+    InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices, price_unknown,
+};
 pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
 pub use queue::TaskId;
 pub use run::{Client, Mode, RunArgs, again, cancelled_by_signals, run, run_for};

@@ -6,8 +6,8 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::status::Lookup;
-use act_core::Failure;
 use act_core::event::ModelUsage;
+use act_core::{Failure, Usd};
 use act_records::store::{TaskState, Totals};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -27,6 +27,10 @@ pub struct Metrics {
     pub verifier_ms: Spread,
     /// Tokens by role.
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// The cost of all tasks whose cost is known, in US dollars.
+    pub cost_usd: Usd,
+    /// Number of tasks that sent requests and whose cost is not known.
+    pub cost_unknown_tasks: u64,
 }
 
 /// Durations in milliseconds: their number and sum, and percentiles. A percentile is the shortest measured duration that
@@ -72,6 +76,8 @@ fn of(totals: Totals) -> Metrics {
         verifier_ms: Spread::of(&totals.verifications),
         since: totals.since,
         tokens: totals.tokens,
+        cost_usd: totals.cost,
+        cost_unknown_tasks: totals.unknown_costs,
     }
 }
 

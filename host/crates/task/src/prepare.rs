@@ -35,8 +35,8 @@ use act_core::event::Events;
 use act_core::evidence::{Evidence, VariantVerifier};
 use act_core::secret::Secrets;
 use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
-use act_core::{Failure, RunId};
-use act_model::{Deadlines, Model, TokenLedger};
+use act_core::{Failure, RunId, Usd};
+use act_model::{Budget, Deadlines, Model, TokenLedger};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
 use act_reports::failures::{Log, LogReader};
@@ -74,10 +74,10 @@ pub(super) struct Ready {
     pub(super) ceiling: Grant,
     /// The policy requires that the head of the audit log is sent to another machine before anything begins.
     pub(super) anchored: bool,
-    /// The token budget that the user typed for this task.
-    flag_max_tokens: Option<u64>,
-    /// The token budget that the policy allows any task.
-    policy_max_tokens: Option<u64>,
+    /// The limits that the user typed for this task.
+    flags: SpendingLimits,
+    /// The limits that the policy sets for any task.
+    policy_limits: SpendingLimits,
     /// The user typed `--no-agents-md` for this task.
     flag_no_agents_md: bool,
     /// The person who is asked about guarded paths; `None` where nobody can be asked.
@@ -86,12 +86,53 @@ pub(super) struct Ready {
     pub(super) previous: Option<EarlierTask>,
 }
 
+/// What one source allows a task to spend; `None` where it sets no limit.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct SpendingLimits {
+    max_tokens: Option<u64>,
+    max_cost: Option<Usd>,
+}
+
+impl SpendingLimits {
+    fn of(ceiling: &ConfigCeiling) -> Self {
+        Self { max_tokens: ceiling.max_tokens, max_cost: ceiling.max_cost }
+    }
+
+    /// Returns the limits in force: those of the command line, or else the smaller ones of `agent.yaml` and `config.toml`; never
+    /// more than the policy allows.
+    fn in_force(flags: Self, config: &Config, user: &ConfigCeiling, policy: Self) -> Self {
+        use act_config::effective;
+        let Config { max_tokens, max_cost, .. } = config;
+        Self {
+            max_tokens: effective(
+                flags.max_tokens,
+                *max_tokens,
+                user.max_tokens,
+                policy.max_tokens,
+            ),
+            max_cost: effective(flags.max_cost, *max_cost, user.max_cost, policy.max_cost),
+        }
+    }
+}
+
 impl Ready {
-    /// Returns how many tokens the task may spend, from the flag, the configuration of now and the policy.
-    pub(super) fn max_tokens(&self) -> Option<u64> {
-        let user = self.user.ceiling.max_tokens;
-        let agent_yaml = self.config.max_tokens;
-        act_config::effective(self.flag_max_tokens, agent_yaml, user, self.policy_max_tokens)
+    /// Returns what the task may spend, from the flags, the configuration of now and the policy, and the price of its model.
+    pub(super) fn budget(&self) -> Budget {
+        let Self { flags, config, user, policy_limits, .. } = self;
+        let SpendingLimits { max_tokens, max_cost } =
+            SpendingLimits::in_force(*flags, config, &user.ceiling, *policy_limits);
+        let price = user.price(&self.access).map(|priced| priced.price);
+        Budget { max_tokens, max_cost, price }
+    }
+
+    /// Refuses a task whose cost is limited and whose model has no known price.
+    fn check_price(&self) -> Result<(), Failure> {
+        match self.budget() {
+            Budget { max_cost: Some(limit), price: None, .. } => {
+                Err(price_unknown(limit, &self.access))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Returns whether the model gets the instructions of the repository.
@@ -116,14 +157,15 @@ impl Ready {
     ///
     /// # Errors
     ///
-    /// A component was not approved, the policy refuses the configuration, or the grants cannot be recorded.
+    /// A component was not approved, the policy refuses the configuration, the grants cannot be recorded, or the cost of the task
+    /// is limited and its model has no known price.
     pub(super) fn begin(&mut self, config: Option<Config>, audit: &Audit) -> Result<(), Failure> {
         let mut config = config.unwrap_or_else(|| self.config.clone());
         let (members, policy, user) = capabilities(&mut config, AuditMode::All(audit))?;
         (self.members, self.ceiling, self.user) = (members, policy.ceiling, user);
         (self.config, self.anchored) = (config, policy.require_anchor);
-        self.policy_max_tokens = policy.config.max_tokens;
-        Ok(())
+        self.policy_limits = SpendingLimits::of(&policy.config);
+        self.check_price()
     }
 }
 
@@ -234,8 +276,22 @@ pub struct InForce {
 impl InForce {
     /// Returns how many tokens a task may spend that has no flag.
     pub fn max_tokens(&self) -> Option<u64> {
+        self.limits().max_tokens
+    }
+
+    /// Returns how much a task may cost that has no flag.
+    pub fn max_cost(&self) -> Option<Usd> {
+        self.limits().max_cost
+    }
+
+    fn limits(&self) -> SpendingLimits {
         let Self { config, user, policy } = self;
-        act_config::effective(None, config.max_tokens, user.max_tokens, policy.max_tokens)
+        SpendingLimits::in_force(
+            SpendingLimits::default(),
+            config,
+            user,
+            SpendingLimits::of(policy),
+        )
     }
 }
 
@@ -332,7 +388,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     let artifacts = artifacts(&config.root)?;
     let mode = args.mode.clone();
     let host = ComponentHost::new(act_component::cache_dir().as_deref());
-    Ok(Ready {
+    let ready = Ready {
         request,
         config,
         user,
@@ -347,12 +403,29 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         members,
         ceiling: policy.ceiling,
         anchored: policy.require_anchor,
-        flag_max_tokens: args.max_tokens,
-        policy_max_tokens: policy.config.max_tokens,
+        flags: SpendingLimits { max_tokens: args.max_tokens, max_cost: args.max_cost },
+        policy_limits: SpendingLimits::of(&policy.config),
         flag_no_agents_md: args.no_agents_md,
         consent: None,
         previous: None,
-    })
+    };
+    ready.check_price()?;
+    Ok(ready)
+}
+
+/// Returns the refusal of a limit of cost that cannot be enforced, because nobody knows what the model costs.
+pub fn price_unknown(limit: Usd, access: &ModelAccess) -> Failure {
+    let (model, address) = match access {
+        ModelAccess::Server(server) => (server.model.as_str(), server.base_url.as_str()),
+        ModelAccess::Scripted(_) => ("of the script", "this process"),
+    };
+    let message = format!(
+        "this task may cost at most ${limit}, and the price of the model {model} at {address} is not known"
+    );
+    Failure::refused("price_unknown", message).hint(
+        "write `[prices.\"MODEL\"]` with `input` and `output`, in dollars for a million tokens, into config.toml, or remove \
+         `max_cost` (--max-cost, [limits] in config.toml, limits in agent.yaml)",
+    )
 }
 
 /// Checks that steps would get the certificates of `ca_bundle`. A verification checks this again; here it has not

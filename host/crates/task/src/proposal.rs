@@ -16,7 +16,7 @@ use act_agent::editor::{Draft, TaskResult};
 use act_audit::Entry;
 use act_core::event::{EventKind, Events, Patch, ProposedChange};
 use act_core::secret::Secrets;
-use act_core::{Failure, Outcome, fail_point};
+use act_core::{Failure, Outcome, Usd, fail_point};
 use act_records::store::{ProposalRecord, ProposalState};
 use act_workspace::{
     Blob, EditError, NotRolledBack, Overlay, ProposedFile, ProposedFileState, RepoWriter, digest,
@@ -30,6 +30,7 @@ pub struct ApplyArgs {
     pub task: Option<String>,
     pub repo: PathBuf,
     pub max_tokens: Option<u64>,
+    pub max_cost: Option<Usd>,
 }
 
 /// Returns the arguments of the task that applies a proposal. Text and permissions are those of the dry run.
@@ -51,6 +52,7 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
         allow_paths: task.flags.allow_paths,
         allow_test_changes: task.flags.allow_test_changes,
         max_tokens: args.max_tokens,
+        max_cost: args.max_cost,
         no_agents_md: task.flags.no_agents_md,
         mode: Mode::Apply { dry_run: record.task_id },
         script: None,

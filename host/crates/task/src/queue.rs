@@ -407,6 +407,7 @@ fn append_last_event(
         summary: None,
         report_path: None,
         tokens: task.tokens,
+        cost_usd: task.cost,
         gate_inputs_changed: vec![],
         edits_refused: Default::default(),
     };

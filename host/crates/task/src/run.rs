@@ -26,7 +26,7 @@ use act_config::Config;
 use act_core::consent::Consent;
 use act_core::event::{EventKind, Events, Milestone, Sink, Uncommitted};
 use act_core::exit::Exit;
-use act_core::{Failure, fail_point, reason};
+use act_core::{Failure, Usd, fail_point, reason};
 use act_model::TokenLedger;
 use act_model::scripted::Script;
 use act_records::store::{Flags, ProposalRecord, TaskRecord};
@@ -69,6 +69,8 @@ pub struct RunArgs {
     pub allow_test_changes: Vec<String>,
     /// Maximum number of tokens of all roles together.
     pub max_tokens: Option<u64>,
+    /// The most that all requests of the task together may cost.
+    pub max_cost: Option<Usd>,
     /// The model does not get the instructions of the repository, `AGENTS.md` or `CLAUDE.md`.
     pub no_agents_md: bool,
     pub mode: Mode,
@@ -85,6 +87,7 @@ impl RunArgs {
             allow_paths: record.flags.allow_paths.clone(),
             allow_test_changes: record.flags.allow_test_changes.clone(),
             max_tokens: record.flags.max_tokens,
+            max_cost: record.flags.max_cost,
             no_agents_md: record.flags.no_agents_md,
             mode: record.flags.clone().into(),
             script: None,
@@ -93,11 +96,14 @@ impl RunArgs {
 
     /// Returns the flags that the store holds, from which another process can run the task.
     pub(super) fn flags(&self) -> Flags {
-        let (allow_paths, max_tokens) = (self.allow_paths.clone(), self.max_tokens);
-        let no_agents_md = self.no_agents_md;
-        let allow_test_changes = self.allow_test_changes.clone();
-        let flags =
-            Flags { allow_paths, allow_test_changes, max_tokens, no_agents_md, ..Flags::default() };
+        let flags = Flags {
+            allow_paths: self.allow_paths.clone(),
+            allow_test_changes: self.allow_test_changes.clone(),
+            max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
+            no_agents_md: self.no_agents_md,
+            ..Flags::default()
+        };
         match &self.mode {
             Mode::Run { baseline } => Flags { baseline: *baseline, ..flags },
             Mode::DryRun => Flags { dry_run: true, ..flags },
@@ -195,7 +201,7 @@ pub(super) async fn follow(
     sinks: Vec<Box<dyn Sink>>,
     cancel: &CancellationToken,
 ) -> Exit {
-    let ledger = TokenLedger::limited(accepted.ready.max_tokens());
+    let ledger = TokenLedger::with(accepted.ready.budget());
     let events = task_events(&accepted.owned_task, &ledger, sinks);
     prepare::notices().into_iter().for_each(|text| events.warn(text));
     let context = accepted.owned_task.context.clone();
@@ -239,7 +245,7 @@ async fn wait_and_work(
     if let Err(failure) = ready.begin(config, &owned_task.context.audit) {
         return guard.refuse(&failure);
     }
-    ledger.set_limit(ready.max_tokens());
+    ledger.set_budget(ready.budget());
     start_work(&ready, &lock, &owned_task, guard, (ledger, events), cancel).await
 }
 

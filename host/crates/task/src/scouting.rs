@@ -25,10 +25,10 @@ use act_component::{
     ComponentFailure, ComponentHost, Kind, ScoutComponent, ScoutQuestion, builtin,
 };
 use act_config::{ConfigError, DeadlineSettings, ModelAccess, Root, UserSettings};
-use act_core::Failure;
 use act_core::event::{Event, EventKind, Events, Milestone, ModelUsage, Sink};
 use act_core::exit::Exit;
-use act_model::{Deadlines, TokenLedger, TokioTimer};
+use act_core::{Failure, Usd};
+use act_model::{Budget, Deadlines, Price, TokenLedger, TokioTimer};
 use act_workspace::digest;
 
 /// Time limit outside of a configured repository; the default of `timeouts.scout_query`.
@@ -131,6 +131,8 @@ pub struct ScoutAnswer {
     /// Why the report is made of facts alone although a model was asked; null when it is not.
     pub warning: Option<String>,
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// What the requests cost, in US dollars; null where that is not known.
+    pub cost_usd: Option<Usd>,
 }
 
 impl From<Incomplete> for Failure {
@@ -168,6 +170,7 @@ pub async fn scout(args: ScoutArgs, events: &Events) -> Result<ScoutAnswer, Fail
         report,
         warning,
         tokens: loaded_scout.tokens(),
+        cost_usd: loaded_scout.cost(),
     })
 }
 
@@ -179,6 +182,8 @@ pub(super) struct Inquiry {
     registry: Registry,
     members: Vec<Member>,
     access: ModelAccess,
+    /// The price of the model, if it is known.
+    price: Option<Price>,
     deadlines: Deadlines,
     cancel: CancellationToken,
     audit: Audit,
@@ -201,6 +206,7 @@ impl Inquiry {
         }
         let access = prepare::model_access(&user)?;
         let deadlines = user.deadlines(&access, model_timeouts);
+        let price = user.price(&access).map(|priced| priced.price);
         // Again, because the settings have a key as well.
         prepare::refuse_keys("question", args.question.as_deref().unwrap_or_default())?;
         prepare::refuse_keys("log", args.log.as_deref().unwrap_or_default())?;
@@ -208,7 +214,7 @@ impl Inquiry {
         let audit = audit(&args.repo, &root)?;
         let (registry, members) = prepare::admitted(&root, &requests, AuditMode::All(&audit))?;
         anchor::first(registry.policy.require_anchor, &audit, &root, &cancel).await?;
-        Ok(Self { root, wall, package, registry, members, access, deadlines, cancel, audit })
+        Ok(Self { root, wall, package, registry, members, access, price, deadlines, cancel, audit })
     }
 
     /// Sends the head of the audit log to another machine, if the user has a command for it.
@@ -260,7 +266,7 @@ impl Inquiry {
         other: Option<&Member>,
         events: &Events,
     ) -> Result<LoadedScout, Failure> {
-        let ledger = TokenLedger::default();
+        let ledger = TokenLedger::with(Budget { price: self.price, ..Budget::default() });
         let component_loader = ComponentLoader {
             host: ComponentHost::new(act_component::cache_dir().as_deref())
                 .below(self.registry.policy.ceiling.clone())
@@ -328,6 +334,10 @@ impl LoadedScout {
 
     pub(super) fn tokens(&self) -> BTreeMap<String, ModelUsage> {
         self.ledger.by_role()
+    }
+
+    pub(super) fn cost(&self) -> Option<Usd> {
+        self.ledger.cost()
     }
 
     /// Asks the Scout, with as many attempts as in a task. The audit records are on the disk when this returns.
@@ -532,6 +542,8 @@ pub struct Side {
     pub took: Took,
     /// Tokens of the model, by role.
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// What the requests cost, in US dollars; null where that is not known.
+    pub cost_usd: Option<Usd>,
 }
 
 /// The sums over all attempts; `memory_bytes` is the maximum of one attempt.
@@ -609,8 +621,8 @@ pub async fn compare(
         };
         let took = std::mem::take(&mut *meter.0.lock().unwrap_or_else(PoisonError::into_inner));
         let (name, sha256) = (loaded_scout.known_as.clone(), loaded_scout.sha256().to_owned());
-        let tokens = loaded_scout.tokens();
-        sides.push(Side { name, sha256, error, summary, report, warning, took, tokens });
+        let (tokens, cost_usd) = (loaded_scout.tokens(), loaded_scout.cost());
+        sides.push(Side { name, sha256, error, summary, report, warning, took, tokens, cost_usd });
     }
     inquiry.anchor(&events).await;
     let (Some(with), Some(installed)) = (sides.pop(), sides.pop()) else { return Ok(None) };

@@ -112,6 +112,7 @@ impl Sink for ProgressSink {
             return;
         }
         self.so_far.tokens = self.ledger.by_role();
+        self.so_far.cost = self.ledger.cost();
         match self.store.progress(&self.task_id, &self.so_far) {
             // Each write holds the whole progress, and the last one is written when the task ends.
             Err(StoreError::Busy { .. }) => {}

@@ -617,6 +617,7 @@ fn every_key_is_there_as_a_comment_that_can_be_used() {
         "model_silence",
         "model_total",
         "max_tokens",
+        "max_cost",
         "gitignore",
         "agents_md",
         "components",

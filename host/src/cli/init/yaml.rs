@@ -34,7 +34,7 @@ const PACKAGE: &str =
 const GITIGNORE: &str =
     "# gitignore: true    # false: tasks add no line to .gitignore to hide act's notes\n";
 const REST: &str = "\
-# limits: {max_tokens: 3000000}  # the tokens that one task may spend
+# limits: {max_tokens: 3000000, max_cost: 2.50}  # what one task may spend: tokens, dollars
 # agents_md: true      # false: the model does not get AGENTS.md or CLAUDE.md
 # components: []       # components that the repository asks for: {name, path, sha256, kind}
 ";

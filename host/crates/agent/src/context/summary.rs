@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::markdown::{code, code_list, quote};
 use act_audit::Head;
+use act_core::Usd;
 use act_core::event::ModelUsage;
 
 /// Everything that a summary lists.
@@ -48,6 +49,8 @@ pub struct Summary {
     pub host_wrote: Vec<String>,
     /// Tokens by role.
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// What all requests cost; `None` where that is not known.
+    pub cost: Option<Usd>,
     /// The result of the pipeline before the first edit.
     pub baseline: Option<String>,
     /// Warnings of the green run.
@@ -148,9 +151,12 @@ impl Summary {
             ("Warnings of the run", &self.warnings),
         ];
         if !self.tokens.is_empty() {
+            let cost =
+                self.cost.map_or("unknown: the model has no known price".to_owned(), Usd::rounded);
+            let _ = write!(out, "\n## Cost\n\n{cost}\n");
             out.push_str("\n## Tokens\n\n| role | input | of it cached | output |\n| --- | --- | --- | --- |\n");
         }
-        for (role, ModelUsage { input, cached, output }) in &self.tokens {
+        for (role, ModelUsage { input, cached, output, .. }) in &self.tokens {
             let _ = writeln!(out, "| {role} | {input} | {cached} | {output} |");
         }
         for (title, items) in lists.into_iter().filter(|(_, items)| !items.is_empty()) {
@@ -249,7 +255,12 @@ mod tests {
             allowed_paths_changed: vec![".envrc".into()],
             untested: vec!["x.local".into()],
             edits_refused: vec!["protected: 3".into()],
-            tokens: [("editor".to_owned(), ModelUsage { input: 12, cached: 4, output: 3 })].into(),
+            tokens: [(
+                "editor".to_owned(),
+                ModelUsage { input: 12, cached: 4, cache_write: 0, output: 3 },
+            )]
+            .into(),
+            cost: None,
             ..summary()
         }
         .render();
@@ -259,6 +270,16 @@ mod tests {
             "{text}"
         );
         assert!(text.contains("## Guarded, and allowed for this task\n\n- `.envrc`\n"), "{text}");
+        assert!(
+            text.contains("## Cost\n\nunknown: the model has no known price\n\n## Tokens"),
+            "{text}"
+        );
+        let priced = Summary {
+            tokens: [("editor".to_owned(), ModelUsage::default())].into(),
+            cost: Some(Usd::from_nanos(12_300_000)),
+            ..summary()
+        };
+        assert!(priced.render().contains("## Cost\n\n$0.0123\n\n## Tokens"));
         let untested = "## Changed, and not in the tree that was verified\n\n- `x.local`\n";
         assert!(text.contains(untested), "{text}");
         assert!(text.contains("## Edits that were refused\n\n- `protected: 3`\n"), "{text}");

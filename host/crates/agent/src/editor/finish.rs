@@ -14,7 +14,7 @@ use crate::gate_inputs::{GateInput, Steps, gate_inputs_changed, is_test};
 use act_audit::{Decision, Entry, Event, Head};
 use act_core::event::{EventKind, Events};
 use act_core::{Outcome, RunId, StuckReason, reason};
-use act_model::{Stop, ToolCall, ToolResult, Turn};
+use act_model::{Stop, TokenLedger, ToolCall, ToolResult, Turn};
 use act_workspace::ChangedFile;
 
 /// How a task ended, with what the user is shown of it.
@@ -120,6 +120,7 @@ impl Session<'_> {
             host_wrote: self.editor.input.host_wrote.clone(),
             edits_refused: self.refusals(),
             tokens: self.editor.ledger.by_role(),
+            cost: self.editor.ledger.cost(),
             baseline: self
                 .baseline
                 .as_ref()
@@ -498,11 +499,17 @@ fn looks(call: &ToolCall) -> Vec<String> {
     }
 }
 
-/// The task has spent its tokens.
-pub(super) fn budget_spent() -> TaskResult {
-    let why = "the task has spent its token budget; raise it with --max-tokens, or with `[limits] max_tokens` in \
-               config.toml (agent.yaml and policy.toml can only lower it), or split the task";
-    TaskResult::stuck(StuckReason::Budget, Some(why.to_owned()))
+/// The task has spent its tokens or its money.
+pub(super) fn budget_spent(ledger: &TokenLedger) -> TaskResult {
+    let (what, flag, key) = match ledger.is_cost_spent() {
+        true => ("cost", "--max-cost", "max_cost"),
+        false => ("token", "--max-tokens", "max_tokens"),
+    };
+    let why = format!(
+        "the task has spent its {what} budget; raise it with {flag}, or with `[limits] {key}` in config.toml (agent.yaml and \
+         policy.toml can only lower it), or split the task"
+    );
+    TaskResult::stuck(StuckReason::Budget, Some(why))
 }
 
 /// Hypotheses that a stuck report needs: fewer are too easily the first thought only.

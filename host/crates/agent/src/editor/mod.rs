@@ -490,7 +490,9 @@ impl<'a> Session<'a> {
             let Answer { text, is_error } = answer?;
             Some(ToolResult { id: call.id.clone(), content: text, is_error })
         });
-        conversation.answer(answered.collect()).map_err(|error| model_failed(&error))?;
+        conversation
+            .answer(answered.collect())
+            .map_err(|error| model_failed(&error, &self.editor.ledger))?;
         Ok(None)
     }
 
@@ -620,7 +622,7 @@ impl<'a> Session<'a> {
         });
         Ok(turn.await.map_err(|error| match cancel.is_cancelled() {
             true => TaskResult::cancelled(),
-            false => model_failed(&error),
+            false => model_failed(&error, &self.editor.ledger),
         })?)
     }
 
@@ -673,9 +675,9 @@ impl<'a> Session<'a> {
 
 const CONTEXT_FULL: Outcome = Outcome::Stuck { reason: StuckReason::ContextFull };
 
-fn model_failed(error: &ModelError) -> TaskResult {
+fn model_failed(error: &ModelError, ledger: &TokenLedger) -> TaskResult {
     match error.kind {
-        ModelErrorKind::Budget => finish::budget_spent(),
+        ModelErrorKind::Budget => finish::budget_spent(ledger),
         ModelErrorKind::TooLong => {
             TaskResult::stuck(StuckReason::ContextFull, Some(error.to_string()))
         }

@@ -56,7 +56,7 @@ impl Session<'_> {
             task: &self.editor.input,
             gate: &self.editor.gate,
             aim: self.editor.aim,
-            tokens: self.editor.ledger.limit(),
+            tokens: self.editor.ledger.budget().max_tokens,
             checks: &self.editor.checks,
             instructions: self.instructions.files(),
         }

@@ -123,7 +123,9 @@ impl Session<'_> {
                     });
                 }
                 Err(QueryEnd::Cancelled) => return Err(TaskResult::cancelled().into()),
-                Err(QueryEnd::Budget) => return Err(budget_spent().into()),
+                Err(QueryEnd::Budget) => {
+                    return Err(budget_spent(&self.editor.ledger).into());
+                }
                 Err(QueryEnd::Failed { message: diagnosis, .. }) => {
                     return Err(TaskResult::infra(reason::SCOUT_FAILED, diagnosis).into());
                 }

@@ -278,7 +278,7 @@ impl From<act_model::Turn> for Turn {
             name: call.name,
             arguments: call.arguments,
         };
-        let act_model::ModelUsage { input, cached, output } = turn.usage;
+        let act_model::ModelUsage { input, cached, output, .. } = turn.usage;
         Self {
             text: turn.text,
             calls: turn.calls.into_iter().map(call).collect(),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use act_config::{ConfigCeiling, VerifierTable};
+use act_core::Usd;
 use act_fs::trusted::{Owner, open_directory, read_text};
 use serde::Deserialize;
 
@@ -53,11 +54,13 @@ struct PolicyFile {
     limits: TaskLimits,
 }
 
-/// Limits of one task. `agent.yaml` has the same key.
+/// Limits of one task. `agent.yaml` has the same keys.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct TaskLimits {
     max_tokens: Option<NonZeroU64>,
+    #[serde(deserialize_with = "act_config::toml_cost_limit")]
+    max_cost: Option<Usd>,
 }
 
 /// Timeouts in milliseconds. `agent.yaml` has the same keys.
@@ -109,6 +112,7 @@ impl Policy {
         }
         let mut config = ConfigCeiling {
             max_tokens: written.limits.max_tokens.map(NonZeroU64::get),
+            max_cost: written.limits.max_cost,
             step_timeout: written
                 .timeouts
                 .verification_step
@@ -171,10 +175,11 @@ mod tests {
     fn a_policy_bounds_what_a_pipeline_may_use() {
         let policy = parse(
             "[timeouts]\nverification_step = 9000\n[verifier]\nuser = \"caller\"\n\
-             [verifier.limits]\ncpus = 2\nmemory_mb = 512\npids = 64\n[limits]\nmax_tokens = 70\n",
+             [verifier.limits]\ncpus = 2\nmemory_mb = 512\npids = 64\n[limits]\nmax_tokens = 70\nmax_cost = 0.5\n",
         );
         let config = ConfigCeiling {
             max_tokens: Some(70),
+            max_cost: Usd::parse("0.5"),
             step_timeout: Some(Duration::from_secs(9)),
             cpus: Some(2.0),
             memory_mb: Some(512),
@@ -185,6 +190,9 @@ mod tests {
         assert_eq!(policy.unwrap().config, config);
         for wrong in [
             "[limits]\nmax_tokens = 0",
+            "[limits]\nmax_cost = 0",
+            "[limits]\nmax_cost = -1",
+            "[limits]\nmax_cost = \"none\"",
             "[timeouts]\nverification_step = 0",
             "[timeouts]\nscout_query = 1",
             "[verifier.limits]\ncpus = 0",

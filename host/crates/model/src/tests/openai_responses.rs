@@ -104,7 +104,7 @@ fn items_go_back_as_their_last_event_had_them() {
     assert_eq!(turn.calls, [call("call_1", "f", r#"{"n": 1.50}"#)]);
     assert_eq!(
         (turn.stop, turn.usage),
-        (Stop::Tools, ModelUsage { input: 9, cached: 4, output: 2 })
+        (Stop::Tools, ModelUsage { input: 9, cached: 4, cache_write: 0, output: 2 })
     );
     let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
     let answer = json!({"type": "function_call_output", "call_id": "call_1", "output": "{\"ok\":\"call_1\"}"});

@@ -21,7 +21,7 @@ async fn a_turn_with_text_calls_and_usage_arrives_whole() {
                 ],
                 stop: Stop::Tools,
                 // MODEL-43: `input` includes what came from the cache, on every wire.
-                usage: ModelUsage { input: 100, cached: 40, output: 7 },
+                usage: ModelUsage { input: 100, cached: 40, cache_write: 0, output: 7 },
             },
             "{wire:?}"
         );

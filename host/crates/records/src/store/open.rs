@@ -40,6 +40,7 @@ const STEPS: &[&str] = &[
     include_str!("run_ends.sql"),
     include_str!("evidence.sql"),
     include_str!("warm.sql"),
+    include_str!("costs.sql"),
 ];
 
 const VERSION: i64 = STEPS.len() as i64;

@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use act_core::Usd;
 use act_core::event::ModelUsage;
 use act_core::process::Process;
 use chrono::DateTime;
 use rusqlite::{Row, params};
 
-use super::tasks::{owner, state};
+use super::tasks::{cost, owner, state};
 use super::{Result, Store, Synchronous, TaskState, json, now};
 
 /// Maximum number of timings. A new one then replaces the oldest.
@@ -72,6 +73,10 @@ pub struct Totals {
     /// REPLANs of the verified tasks.
     pub replans: u64,
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// The cost of all tasks whose cost is known.
+    pub cost: Usd,
+    /// Number of tasks that sent requests and whose cost is not known.
+    pub unknown_costs: u64,
     /// Milliseconds by Scout, each list sorted.
     pub scouts: BTreeMap<String, Vec<u64>>,
     /// Milliseconds, sorted.
@@ -203,13 +208,18 @@ impl Store {
                 ..Totals::default()
             };
             let mut all = db.prepare(
-                "SELECT state, tokens, replans, (SELECT count(*) FROM timings \
+                "SELECT state, tokens, cost_nanos, replans, (SELECT count(*) FROM timings \
                  WHERE timings.task_id = tasks.task_id AND kind = 'verify' AND timings.attempt > 0) \
                  AS attempts FROM tasks",
             )?;
             let mut rows = all.query([])?;
             while let Some(row) = rows.next()? {
                 let tokens: BTreeMap<String, ModelUsage> = json(row, "tokens")?;
+                match cost(row)? {
+                    Some(cost) => totals.cost += cost,
+                    // A task without a request cost nothing.
+                    None => totals.unknown_costs += u64::from(!tokens.is_empty()),
+                }
                 for (role, usage) in tokens {
                     *totals.tokens.entry(role).or_default() += usage;
                 }
@@ -333,10 +343,11 @@ mod tests {
         for (task_id, state) in [("t-1", TaskState::Success), ("t-2", TaskState::Proposed)] {
             submit(store, "r", task_id, 1);
             store.start(task_id, &process(1)).unwrap();
-            let usage = ModelUsage { input: 3, cached: 2, output: 1 };
+            let usage = ModelUsage { input: 3, cached: 2, cache_write: 0, output: 1 };
             let so_far = Progress {
                 replans: 1,
                 tokens: BTreeMap::from([("editor".to_owned(), usage)]),
+                cost: (task_id == "t-1").then_some(Usd::from_nanos(7)),
                 ..Progress::default()
             };
             store.progress(task_id, &so_far).unwrap();
@@ -356,6 +367,11 @@ mod tests {
         assert_eq!((totals.verified_tasks, totals.attempts, totals.replans), (1, 2, 1));
         assert_eq!(totals.verifications, [5, 7, 9]);
         assert_eq!(totals.scouts["scout-a"], [40]);
-        assert_eq!(totals.tokens["editor"], ModelUsage { input: 6, cached: 4, output: 2 });
+        assert_eq!(
+            totals.tokens["editor"],
+            ModelUsage { input: 6, cached: 4, cache_write: 0, output: 2 }
+        );
+        // The task that waits has sent no request, so its cost is not unknown.
+        assert_eq!((totals.cost, totals.unknown_costs), (Usd::from_nanos(7), 1));
     }
 }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use act_core::event::ModelUsage;
 use act_core::process::{Life, Process};
-use act_core::{Outcome, TaskState};
+use act_core::{Outcome, TaskState, Usd};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,8 @@ pub struct Flags {
     pub allow_test_changes: Vec<String>,
     /// Tokens that all roles together may spend.
     pub max_tokens: Option<u64>,
+    /// The most that all requests together may cost.
+    pub max_cost: Option<Usd>,
     /// The task ends with a proposal.
     pub dry_run: bool,
     /// The task runs the pipeline before the first edit.
@@ -59,6 +61,8 @@ pub struct Progress {
     pub attempt: u32,
     pub replans: u32,
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// What the requests so far cost; `None` where that is not known.
+    pub cost: Option<Usd>,
 }
 
 /// The row of a task.
@@ -85,6 +89,8 @@ pub struct TaskRecord {
     /// The process that waits with the task or runs it, or the last one when the task has ended.
     pub owner: Process,
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// What its requests cost; `None` where that is not known.
+    pub cost: Option<Usd>,
     pub cancel_requested: bool,
     /// The verifications of the task, oldest first.
     pub run_ids: Vec<String>,
@@ -136,6 +142,8 @@ pub struct Task {
     /// `runs`, `stalled` (stopped by a signal), `dead` or `unknown`; null once the task has ended.
     pub owner: Option<&'static str>,
     pub tokens: BTreeMap<String, ModelUsage>,
+    /// What the requests of the task cost so far, in US dollars; null where that is not known.
+    pub cost_usd: Option<Usd>,
     /// Path of the repository's root.
     pub repo: String,
 }
@@ -169,6 +177,7 @@ impl Task {
                 Life::Unknown => "unknown",
             }),
             tokens: record.tokens,
+            cost_usd: record.cost,
             repo: record.root,
         }
     }
@@ -183,6 +192,9 @@ impl TaskRecord {
         AS warm_run_ids FROM tasks";
 
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        let tokens: BTreeMap<String, ModelUsage> = json(row, "tokens")?;
+        // A task that has sent no request has cost nothing.
+        let cost = cost(row)?.or(tokens.is_empty().then_some(Usd::ZERO));
         Ok(Self {
             seq: row.get("seq")?,
             task_id: row.get("task_id")?,
@@ -200,7 +212,8 @@ impl TaskRecord {
             exit_code: row.get("exit_code")?,
             reason: row.get("reason")?,
             owner: owner(row)?,
-            tokens: json(row, "tokens")?,
+            tokens,
+            cost,
             cancel_requested: row.get("cancel_requested")?,
             run_ids: json(row, "run_ids")?,
             warm_run_ids: json(row, "warm_run_ids")?,
@@ -217,6 +230,12 @@ pub(super) fn owner(row: &Row<'_>) -> rusqlite::Result<Process> {
         boot_id: row.get("owner_boot")?,
         pid_namespace: row.get("owner_namespace")?,
     })
+}
+
+/// Reads the column `cost_nanos`.
+pub(super) fn cost(row: &Row<'_>) -> rusqlite::Result<Option<Usd>> {
+    let nanos: Option<i64> = row.get("cost_nanos")?;
+    Ok(nanos.and_then(|nanos| u64::try_from(nanos).ok()).map(Usd::from_nanos))
 }
 
 /// Reads the column `state`.
@@ -384,10 +403,13 @@ impl Store {
     ///
     /// The database cannot be written.
     pub fn progress(&self, task_id: &str, so_far: &Progress) -> Result<()> {
-        let Progress { phase, attempt, replans, tokens } = so_far;
-        let statement = "UPDATE tasks SET phase = ?2, attempt = ?3, replans = ?4, tokens = ?5 WHERE task_id = ?1";
+        let Progress { phase, attempt, replans, tokens, cost } = so_far;
+        // SQLite has no larger numbers. Nine thousand million dollars stand for more.
+        let cost = cost.map(|cost| i64::try_from(cost.nanos()).unwrap_or(i64::MAX));
+        let statement = "UPDATE tasks SET phase = ?2, attempt = ?3, replans = ?4, tokens = ?5, cost_nanos = ?6 \
+                         WHERE task_id = ?1";
         self.write(Synchronous::Normal, |db| {
-            db.execute(statement, params![task_id, phase, attempt, replans, to_json(tokens)])
+            db.execute(statement, params![task_id, phase, attempt, replans, to_json(tokens), cost])
         })?;
         Ok(())
     }
@@ -587,14 +609,16 @@ mod tests {
         store.run_started("run_a", Some("t-1"), "r", false, &process(1)).unwrap();
         store.run_started("run_b", Some("t-1"), "r", true, &process(1)).unwrap();
         store.run_finished("run_a", "FAIL", None).unwrap();
-        let usage = ModelUsage { input: 3, cached: 2, output: 1 };
+        let usage = ModelUsage { input: 3, cached: 2, cache_write: 0, output: 1 };
         let so_far = Progress {
             phase: Some("Implementing changes...".into()),
             attempt: 2,
             replans: 1,
             tokens: BTreeMap::from([("editor".to_owned(), usage)]),
+            cost: Some(Usd::from_nanos(7)),
         };
         store.progress("t-1", &so_far).unwrap();
+        let unpriced = Progress { cost: None, ..so_far.clone() };
         let names = |repo, limit| -> Vec<_> {
             let history = store.history(repo, limit).unwrap();
             history.into_iter().map(|task| task.task_id).collect()
@@ -606,7 +630,10 @@ mod tests {
         assert_eq!((task.attempt, task.replans, task.phase), (2, 1, so_far.phase));
         assert_eq!(task.run_ids, ["run_a", "run_b"]);
         assert_eq!(task.warm_run_ids, ["run_b"]);
-        assert_eq!(task.tokens, so_far.tokens);
+        assert_eq!((&task.tokens, task.cost), (&so_far.tokens, so_far.cost));
+        store.progress("t-1", &unpriced).unwrap();
+        assert_eq!(store.task("t-1").unwrap().unwrap().cost, None, "unknown, and not zero");
+        assert_eq!(store.task("t-2").unwrap().unwrap().cost, Some(Usd::ZERO), "no request");
         assert!(store.run("run_b").unwrap().unwrap().finished_at.is_none());
         assert_eq!(store.last_ended("r").unwrap(), None);
         let how = Outcome::Success;
