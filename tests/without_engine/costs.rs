@@ -112,7 +112,7 @@ fn with_limits(act: Act, limits: &str) -> Act {
     )
 }
 
-/// CONFIG-18, CONFIG-62: the smaller of both files, in place of both the flag, and never more than the policy.
+/// CONFIG-18, CONFIG-65: the smaller of both files, in place of both the flag, and never more than the policy.
 #[test]
 fn a_clone_lowers_the_limits_of_a_task_and_never_raises_them() {
     let requests = |yaml: &str, config: &str, policy: &str, arguments: &[&str]| {

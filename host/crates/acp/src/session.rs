@@ -238,6 +238,7 @@ impl Turn {
             allow_paths: vec![],
             allow_test_changes: vec![],
             max_tokens: self.session.max_tokens,
+            max_cost: None,
             no_agents_md: false,
             mode,
             script: None,
@@ -311,6 +312,7 @@ impl Turn {
             task: Some(dry_run),
             repo: session.root.clone(),
             max_tokens: session.max_tokens,
+            max_cost: None,
         };
         match session.tasks.apply(args) {
             Ok(mut args) => {

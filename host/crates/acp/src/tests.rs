@@ -107,7 +107,8 @@ impl Played {
             request_id: None,
             status: Some(200),
             attempt: 1,
-            usage: ModelUsage { input: 900, cached: 0, output: 100 },
+            usage: ModelUsage { input: 900, cached: 0, cache_write: 0, output: 100 },
+            cost_usd: None,
             duration_ms: 5,
             error: None,
         });
@@ -180,6 +181,7 @@ impl Tasks for Handle {
             allow_paths: vec![],
             allow_test_changes: vec![],
             max_tokens: None,
+            max_cost: None,
             no_agents_md: false,
             mode: Mode::Apply { dry_run: args.task.unwrap_or_default() },
             script: None,

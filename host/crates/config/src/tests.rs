@@ -412,7 +412,7 @@ fn a_budget_is_a_whole_number_from_1_or_none() {
     assert_eq!(refused(&format!("{MINIMAL}limits: {{tokens: 5}}\n")).0, "unknown_key");
 }
 
-// CONFIG-62
+// CONFIG-65
 #[test]
 fn a_limit_of_cost_is_a_number_of_dollars_or_none() {
     let with = |limit: &str| load_text(&format!("{MINIMAL}limits: {{max_cost: {limit}}}\n"));
