@@ -257,7 +257,7 @@ async fn a_cut_output_is_no_failure_of_the_code_and_starts_nothing_again() {
         ("trap '' TERM; echo ready; sleep 2; exit 0", true),
         ("trap '' TERM; echo ready; sleep 2; exit 1", false),
     ] {
-        let mut world = World::new().await.step("cut", command);
+        let world = World::new().await.step("cut", command);
         let host = world.engine.host().to_owned();
         let (proxy, asked) = Proxy::cutting_output(world.outside(), &host, "ready");
         let engine = Engine::connect_to(&proxy.host()).await.unwrap();
