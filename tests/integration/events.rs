@@ -50,7 +50,9 @@ fn every_event_is_specified_with_its_fields() {
     let specified = of_specification(&read("specs/events.md"));
     // Beside the patch as text, where that cannot hold it.
     code.get_mut("proposed").unwrap().insert("diff_base64".into());
-    // The fields of these three are not named in the variant.
+    // The fields of these four are not named in the variant.
+    let edited_text = ["path", "before", "now"].map(str::to_owned);
+    code.insert("edited_text".into(), BTreeSet::from(edited_text));
     code.insert("evidence".into(), BTreeSet::from(["red_first".into(), "old_tests".into()]));
     code.insert("step_output".into(), BTreeSet::from(["bytes".into()]));
     code.insert("notice".into(), BTreeSet::from(["level".into(), "text".into()]));

@@ -252,7 +252,7 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     anew[refused]["object"] = "harmless.txt".into();
     write(&act, &sealed_again(&anew));
     let finished = all.iter().position(|record| record["event"] == "gate_finished").unwrap();
-    assert_eq!(bad(&act, "written anew"), finished as u64 + 1, "the manifest remembers");
+    assert_eq!(bad(&act, "written anew"), finished as u64 + 1, "the manifest remembers {all:#?}");
     changed(&|lines| lines.truncate(count - 3));
     assert_eq!(bad(&act, "cut"), count as u64 - 2);
 

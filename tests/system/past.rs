@@ -232,9 +232,10 @@ fn history_shows_the_newest_first_and_says_how_each_ended() {
     assert!(lines[0].contains("SUCCESS") && lines[1].contains("try again Constraints:"), "{told}");
     assert!(lines[2].trim() == tasks[0]["run_ids"][0], "{told}");
     assert!(
-        lines[3].trim() == "tests: none"
-            && lines[4].contains("STUCK, model_idle")
-            && lines[5].contains("write the answer"),
+        lines[3].trim() == "cost: unknown"
+            && lines[4].trim() == "tests: none"
+            && lines[5].contains("STUCK, model_idle")
+            && lines[6].contains("write the answer"),
         "{told}"
     );
     assert_eq!(document(&act, "history", &["history", "--limit", "1"])["tasks"][0], tasks[0]);

@@ -243,7 +243,7 @@ fn noise_on_stdin_has_errors_as_answers_and_nothing_else_on_stdout() {
     let mut agent = Agent::start(&act, &[]);
     agent.client.send_raw(b"GET / HTTP/1.1\r\n{\"jsonrpc\":\"2.0\"}\n\x00\x01\x02\n").unwrap();
     for _ in 0..3 {
-        let answer = agent.client.next().unwrap().unwrap();
+        let answer = agent.client.receive().unwrap().unwrap();
         assert!(answer["error"]["code"].is_i64(), "{answer}");
     }
     let session = agent.session("run");

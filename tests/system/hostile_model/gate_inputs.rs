@@ -50,6 +50,13 @@ fn changes_of_what_the_gate_runs_are_told_with_digests() {
             changed("answer.txt", "named_by_a_step", "none\n", "right\n"),
             format!("- `conftest.py (test_configuration, nothing to {})`", short("# green\n")),
             changed("package.json", "build_script", "{}\n", "{\"scripts\":{\"test\":\"true\"}}\n"),
+            // The new script runs no tests.
+            changed(
+                "package.json",
+                "tests_excluded",
+                "{}\n",
+                "{\"scripts\":{\"test\":\"true\"}}\n"
+            ),
             changed("tests/test_a.py", "test_skipped", "def test_a(): assert 0\n", skipped),
             format!(
                 "- `tests/test_b.py (test_deleted, {} to nothing)`",

@@ -74,7 +74,7 @@ impl TestClient {
     /// # Errors
     ///
     /// The message is none of the protocol.
-    pub fn next(&mut self) -> std::io::Result<Option<Value>> {
+    pub fn receive(&mut self) -> std::io::Result<Option<Value>> {
         let mut line = String::new();
         if self.from.read_line(&mut line)? == 0 {
             return Ok(None);
@@ -92,7 +92,7 @@ impl TestClient {
     /// A message is none of the protocol, or the stream ends before.
     pub fn until(&mut self, fits: impl Fn(&Value) -> bool) -> std::io::Result<Value> {
         loop {
-            match self.next()? {
+            match self.receive()? {
                 Some(message) if fits(&message) => return Ok(message),
                 Some(_) => {}
                 None => return Err(std::io::Error::other("the stream has ended")),

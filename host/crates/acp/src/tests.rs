@@ -526,7 +526,7 @@ fn unknown_methods_and_broken_parameters_are_errors_and_the_next_request_is_answ
     }
     server.client.send_raw(b"{broken\n[]\n\xff\n\n   \n").unwrap();
     let codes: Vec<_> =
-        (0..3).map(|_| error_code(&server.client.next().unwrap().unwrap())).collect();
+        (0..3).map(|_| error_code(&server.client.receive().unwrap().unwrap())).collect();
     assert_eq!(codes, [code::PARSE, code::INVALID_REQUEST, code::PARSE]);
     let unknown = json!({"sessionId": "s-0123456789abcdef", "prompt": []});
     assert_eq!(
@@ -590,7 +590,7 @@ fn a_session_is_listed_and_loaded_by_its_own_repository_alone() {
     let kinds: Vec<_> =
         server.client.updates().iter().map(|update| update["sessionUpdate"].clone()).collect();
     assert_eq!(kinds, ["user_message_chunk", "plan", "tool_call", "agent_message_chunk"]);
-    let said = server.client.next().unwrap().unwrap();
+    let said = server.client.receive().unwrap().unwrap();
     assert!(
         said["params"]["update"]["content"]["text"]
             .as_str()
@@ -670,7 +670,7 @@ fn thousands_of_requests_are_each_answered_once() {
         .collect();
     let mut answered = std::collections::BTreeSet::new();
     while answered.len() < ids.len() {
-        let message = server.client.next().unwrap().unwrap();
+        let message = server.client.receive().unwrap().unwrap();
         assert!(answered.insert(message["id"].as_u64().unwrap()), "answered twice: {message}");
     }
     server.end();

@@ -74,10 +74,13 @@ struct TaskSoFar {
     /// The texts of the edit whose event comes next.
     texts: Option<EditedText>,
     /// The first and the last text of each file that was edited.
-    edited: BTreeMap<String, (Option<Arc<str>>, Option<Arc<str>>)>,
+    edited: BTreeMap<String, (Text, Text)>,
     proposed: Option<Proposed>,
     ended: Option<Ended>,
 }
+
+/// The text of a file, or `None` where there is no file.
+type Text = Option<Arc<str>>;
 
 #[derive(Debug)]
 struct Run {

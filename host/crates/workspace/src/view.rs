@@ -616,7 +616,7 @@ impl RepoView {
     /// Returns whether a file with several names has the name of a secret elsewhere in the repository.
     fn is_linked_secret(&self, stat: &Stat, path: &str) -> bool {
         let known = self.0.linked_secrets.get_or_init(|| self.find_linked_secrets());
-        known.contains(&(stat.st_dev as u64, stat.st_ino as u64)) && !self.is_allowed_secret(path)
+        known.contains(&(stat.st_dev, stat.st_ino)) && !self.is_allowed_secret(path)
     }
 
     fn find_linked_secrets(&self) -> BTreeSet<(u64, u64)> {
@@ -646,7 +646,7 @@ impl RepoView {
                 match FileType::from_raw_mode(stat.st_mode) {
                     FileType::Directory => todo.push(path),
                     FileType::RegularFile if is_secret && stat.st_nlink > 1 => {
-                        found.insert((stat.st_dev as u64, stat.st_ino as u64));
+                        found.insert((stat.st_dev, stat.st_ino));
                     }
                     _ => {}
                 }

@@ -73,7 +73,7 @@ fn blocks_go_back_as_they_came_and_results_come_right_behind() {
         ]),
     );
     assert_eq!(turn.calls, [call("toolu_1", "f", r#"{"n": 1.50}"#), call("toolu_2", "g", "{}")]);
-    assert_eq!(turn.usage, ModelUsage { input: 12, cached: 5, cache_write: 0, output: 11 });
+    assert_eq!(turn.usage, ModelUsage { input: 12, cached: 5, cache_write: 4, output: 11 });
     let expected = json!([
         {"type": "thinking", "thinking": "let me", "signature": "Eq+/=="},
         serde_json::from_str::<Value>(r#"{"data":"op4que","type":"redacted_thinking","new":1.50}"#).unwrap(),

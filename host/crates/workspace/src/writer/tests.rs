@@ -744,6 +744,6 @@ fn consent_opens_one_guarded_path_and_nothing_that_another_rule_forbids() {
     assert_eq!(refused(&writer, ".git/config"), Some("protected"));
 
     // A model cannot wear the person out.
-    let many: Vec<_> = (0..100).map(|at| create(&format!("d{at}/.envrc"))).collect();
+    let many: Vec<_> = (0..100).map(|at| create(&format!(".vscode/{at}.json"))).collect();
     assert_eq!(writer.questions(&many).len(), MAX_QUESTIONS - 2);
 }
