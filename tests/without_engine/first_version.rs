@@ -231,6 +231,16 @@ fn every_line_of_the_journals_fits_the_schema_of_today() {
                 assert_eq!(event["notes_dir"], Value::Null);
                 event["notes_dir"] = "agent".into();
             }
+            if event["type"] == "component_used" {
+                for (field, now) in [
+                    ("call", "ask".into()),
+                    ("outcome", "answered".into()),
+                    ("duration_ms", 1.into()),
+                ] {
+                    assert_eq!(event[field], Value::Null);
+                    event[field] = now;
+                }
+            }
             if ["model_request", "task_finished"].contains(&event["type"].as_str().unwrap()) {
                 assert_eq!(event["cost_usd"], Value::Null);
                 event["cost_usd"] = Value::Null;

@@ -507,7 +507,7 @@ mod settings {
         assert_eq!(document["written"], false);
         assert_eq!(document["files"][0]["action"], "create");
         assert!(
-            document["files"][1]["diff"].as_str().unwrap().contains("+  \"version\": 1"),
+            document["files"][0]["diff"].as_str().unwrap().contains("+  \"version\": 1"),
             "{document}"
         );
         assert!(document["notes"][0].as_str().unwrap().contains("cannot be held"), "{document}");

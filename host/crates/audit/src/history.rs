@@ -135,7 +135,7 @@ fn verify_archived(
             let acceptances = verifier.accepted();
             (next, *pending) = (verifier.begun(), verifier.pending());
             // Even where a gap is accepted, no manifest may contradict the log that exists.
-            let disputes = verifier.disputes();
+            let disputes = verifier.disputes(last);
             found.bad = found.bad.take().or_else(|| disputes.into_iter().next());
             let result = verifier.finish();
             match &result.bad {

@@ -285,8 +285,12 @@ impl LogVerifier {
         Self { disputes: Some(vec![]), ..self }
     }
 
-    pub(super) fn disputes(&mut self) -> Vec<Bad> {
-        self.end_evidence();
+    /// Returns what manifests of an archived log contradict. `last` is the record that the store knew as its last one.
+    pub(super) fn disputes(&mut self, last: Option<u64>) -> Vec<Bad> {
+        // Where the log lost its end, the records of the evidence may be among those that are gone.
+        if last.is_none_or(|last| self.at() >= last) {
+            self.end_evidence();
+        }
         self.disputes.take().unwrap_or_default()
     }
 
@@ -387,7 +391,7 @@ impl LogVerifier {
     /// Reports evidence in manifests that no record has.
     fn end_evidence(&mut self) {
         if self.bad.is_some() {
-            // The record may come after the bad one.
+            // The record may come after the bad one, or be one of those that are gone.
             return;
         }
         for (run_id, (seq, _)) in std::mem::take(&mut self.evidence) {
@@ -467,10 +471,10 @@ impl LogVerifier {
             }
             None => 0,
         };
-        self.end_evidence();
         if self.bad.is_none() {
             self.bad = self.gone();
         }
+        self.end_evidence();
         // These runs name no record, and no record names them.
         let headless = self.runs.iter().filter(|(_, manifest)| manifest.head.is_none());
         let headless: Vec<_> = headless.map(|(run_id, _)| run_id.clone()).collect();

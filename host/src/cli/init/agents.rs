@@ -752,14 +752,12 @@ mod tests {
 
     // HOOK-20
     #[test]
-    fn each_agent_has_a_server_and_a_hook_with_a_limit_above_that_of_the_pipeline() {
+    fn each_agent_has_a_hook_with_a_limit_above_that_of_the_pipeline() {
         let command = Command { act: "/opt/a ct/act".to_owned(), seconds: 1500 };
         for agent in HookAgent::ALL {
             for scope in [Scope::Project, Scope::User] {
                 let targets = targets(agent, scope, &command, &|_| false);
                 let pieces: Vec<_> = targets.iter().flat_map(|target| &target.pieces).collect();
-                let servers = pieces.iter().filter(|piece| piece.key.as_deref() == Some("act"));
-                assert_eq!(servers.count(), 1, "{agent:?}");
                 let text = pieces.iter().map(|piece| piece.value.to_string()).collect::<String>();
                 assert!(
                     text.contains("--hook-timeout 1500") || text.contains("\\\"1500\\\""),
