@@ -210,7 +210,7 @@ fn a_run_that_log_store_and_manifest_do_not_agree_about_is_no_answer() {
     log.push_str(&format!("{line}\n"));
     fs::write(forged.audit_log(), log).unwrap();
     let told = verify(&forged, &[]);
-    assert!(told.stdout_text().contains("\"PASS\"") == false, "{told}");
+    assert!(!told.stdout_text().contains("\"PASS\""), "{told}");
 }
 
 // VERIFIER-63

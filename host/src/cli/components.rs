@@ -783,7 +783,7 @@ fn bytes(bytes: u64) -> String {
 fn shown_lines(shown: &Shown) -> Vec<Line> {
     let component = &shown.component;
     let mut lines = component_lines(component);
-    let mut author: Vec<_> = component.about.iter().map(|about| Line::plain(about)).collect();
+    let mut author: Vec<_> = component.about.iter().map(Line::plain).collect();
     author.extend(needs(&component.needs, "needs "));
     author.extend(shown.says.iter().flat_map(model_text_lines));
     lines.push(Line::plain(AUTHOR));

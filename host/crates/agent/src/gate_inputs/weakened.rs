@@ -886,7 +886,7 @@ fn adds_entries(old: &str, new: &str) -> bool {
     let is_entry = |part: &&str| {
         !matches!(*part, ":" | "." | "&" | "|" | "=" | ">" | "<" | "!" | "?" | ";" | "as")
     };
-    wanted.peek().is_none() && more.contains(&",") && more.iter().all(|part| is_entry(&part))
+    wanted.peek().is_none() && more.contains(&",") && more.iter().all(is_entry)
 }
 
 /// Bytes of a line that is compared word by word.
