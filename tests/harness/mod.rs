@@ -7,6 +7,7 @@ mod audit_log;
 pub(crate) mod components;
 mod done;
 pub(crate) mod json;
+pub(crate) mod mcp;
 mod process;
 pub(crate) mod proposals;
 pub(crate) mod script;

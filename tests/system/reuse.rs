@@ -137,6 +137,7 @@ fn ignored_files_that_a_step_can_see_are_part_of_what_was_verified() {
     let (first, _) = green(&named);
     assert_eq!(green(&named), (first.clone(), true));
     named.clone().file("a.secret", "2");
+    settle();
     let (second, reused) = green(&named);
     assert!(second != first && !reused);
 

@@ -18,6 +18,7 @@ mod engine;
 mod first_version;
 mod grants;
 mod init;
+mod mcp;
 mod new_component;
 mod refusals;
 mod scout;

@@ -2,18 +2,17 @@
 //! both unchanged may answer with the run instead of repeating it.
 //!
 //! The second digest covers the pipeline as it is in force, the image by its id, the engine, the user, the environment and
-//! the version of act. Two things beside the tree count where the steps can reach them by their names: the ignored files,
-//! which lie in a view that is no copy and below `/workspace` in a copy, and the state of git. Services in the network,
-//! downloads and the clock are not covered, so a caller bounds the age of what it repeats.
+//! the version of act. Two things beside the tree count where the steps can reach them: the ignored files, which lie in a view
+//! that is no copy, and the state of git. Services in the network, downloads and the clock are not covered, so a caller
+//! bounds the age of what it repeats.
 
 use crate::ca_bundle::certificates;
 use crate::docker_verifier::{DockerVerifier, blocking};
 use crate::pipeline::VerificationConfig;
 use crate::request::step_environment;
-use crate::workspace::{MAX_COPIED_BYTES, MAX_COPIED_FILES, WORKSPACE};
+use crate::workspace::{MAX_COPIED_BYTES, MAX_COPIED_FILES};
 use act_config::Workspace as ConfiguredWorkspace;
 use act_workspace::{CopyEntry, CopyError, CopySet, PathGlobs, digest, git_state};
-use memchr::memmem;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -79,7 +78,7 @@ impl Reading {
         Ok(Self {
             tree: tree.digest,
             beside: Beside::of_set(repo, &set),
-            counts_ignored: in_view || words.repository,
+            counts_ignored: in_view,
             counts_git: words.git,
         })
     }
@@ -162,18 +161,14 @@ const RUN_BY_TOOLS: [&str; 12] = [
 ];
 
 /// Bytes of the last piece of a file that are searched again with the next one.
-const OVERLAP: usize = WORKSPACE.len();
+const OVERLAP: usize = "git".len() + 1;
 
-/// Searches commands and files for words that lead beside the tree.
+/// Searches commands, and files that they run, for the word `git`.
 struct Words {
     commands: String,
-    /// The path of the repository in the container was found.
-    repository: bool,
-    /// The word `git` was found in a command, or in a file that a command runs.
     git: bool,
     /// The file that was seen last, and the end of its last piece.
     last: (PathBuf, Vec<u8>),
-    finder: memmem::Finder<'static>,
 }
 
 impl Words {
@@ -181,25 +176,18 @@ impl Words {
         let commands: Vec<_> =
             config.pipeline.all_steps().map(|step| step.command.as_str()).collect();
         let commands = commands.join("\n");
-        Self {
-            repository: commands.contains(WORKSPACE),
-            git: names_git(commands.as_bytes()),
-            commands,
-            last: (PathBuf::new(), vec![]),
-            finder: memmem::Finder::new(WORKSPACE),
-        }
+        Self { git: names_git(commands.as_bytes()), commands, last: (PathBuf::new(), vec![]) }
     }
 
     fn see(&mut self, entry: &CopyEntry, piece: &[u8]) {
-        if self.repository && self.git {
+        if self.git || !self.is_run(&entry.path) {
             return;
         }
         // The first piece of another file does not continue the last one.
         let (path, end) = std::mem::take(&mut self.last);
         let mut text = if path == entry.path { end } else { vec![] };
         text.extend(piece);
-        self.repository |= self.finder.find(&text).is_some();
-        self.git |= self.is_run(&entry.path) && names_git(&text);
+        self.git = names_git(&text);
         let end = text.split_off(text.len().saturating_sub(OVERLAP));
         self.last = (entry.path.clone(), end);
     }
@@ -215,7 +203,8 @@ fn names_git(text: &[u8]) -> bool {
     let part_of_word = |byte: Option<&u8>| {
         byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
     };
-    memmem::find_iter(text, b"git").any(|at| {
+    let words = text.windows(3).enumerate().filter(|(_, word)| *word == b"git");
+    words.map(|(at, _)| at).any(|at| {
         let before = at.checked_sub(1).and_then(|before| text.get(before));
         !part_of_word(before) && !part_of_word(text.get(at + 3))
     })
@@ -280,17 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn ignored_files_count_where_a_step_can_name_them() {
+    fn ignored_files_count_where_they_lie_in_the_view() {
         let counts = |place: &Place| place.reading().counts_ignored;
         let mut place = Place::new("true");
         assert!(!counts(&place), "a copy holds no ignored file");
-        assert!(counts(&Place::new("cat /workspace/b.log")), "a command names them");
-        place.write("x.sh", "cat /workspace/b.log");
-        assert!(counts(&place), "a file of the tree names them");
-        place.write("x.sh", &format!("{}/workspace/", " ".repeat((64 << 10) - 3)));
-        assert!(counts(&place), "the name is on both sides of the end of a piece");
-        place.write("x.sh", "");
-        assert!(!counts(&place));
         for view in [ConfiguredWorkspace::Overlay, ConfiguredWorkspace::Readonly] {
             place.config.pipeline.workspace = view;
             assert!(counts(&place), "they lie in the view");
@@ -310,6 +292,8 @@ mod tests {
         let place = Place::new("make");
         place.write("Makefile", "all:\n\tgit describe\n");
         assert!(counts(&place));
+        place.write("Makefile", &format!("{} git", " ".repeat((64 << 10) - 3)));
+        assert!(counts(&place), "the word is on both sides of the end of a piece");
     }
 
     #[test]
