@@ -155,7 +155,7 @@ struct Handle(Arc<Played>);
 
 impl Tasks for Handle {
     fn repository(&self, cwd: &Path) -> Result<PathBuf, Failure> {
-        match cwd.starts_with("/work") {
+        match cwd.starts_with("/srv") {
             true => Ok(cwd.to_owned()),
             false => Err(Failure::refused("no_repository", "there is no repository")),
         }
@@ -201,7 +201,7 @@ impl Tasks for Handle {
     }
 
     fn sessions(&self, root: &Path, _: usize) -> Result<Vec<PastSession>, Failure> {
-        let id = if root == Path::new("/work/repo") { ID } else { OTHER };
+        let id = if root == Path::new("/srv/repo") { ID } else { OTHER };
         let id = SessionId::parse(id).unwrap();
         Ok(vec![PastSession {
             id,
@@ -211,7 +211,7 @@ impl Tasks for Handle {
     }
 
     fn session(&self, root: &Path, id: &SessionId) -> Result<Vec<PastTask>, Failure> {
-        if root != Path::new("/work/repo") || id.as_str() != ID {
+        if root != Path::new("/srv/repo") || id.as_str() != ID {
             return Err(Failure::refused("task_unknown", format!("there is no session {id}")));
         }
         let lines = [
@@ -275,7 +275,7 @@ impl Server {
     fn session(&mut self) -> String {
         let answer = self
             .client
-            .call("session/new", &json!({"cwd": "/work/repo", "mcpServers": []}))
+            .call("session/new", &json!({"cwd": "/srv/repo", "mcpServers": []}))
             .unwrap();
         answer["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
@@ -317,8 +317,8 @@ fn a_prompt_is_a_task_that_the_client_follows() {
     let last_plan = of("plan").pop().unwrap();
     assert_eq!(last_plan["entries"].as_array().unwrap().last().unwrap()["status"], "completed");
     let edit = of("tool_call").into_iter().find(|call| call["kind"] == "edit").unwrap();
-    assert_eq!(edit["locations"], json!([{"path": "/work/repo/src/x.rs", "line": 2}]));
-    let diff = json!([{"type": "diff", "path": "/work/repo/src/x.rs", "oldText": "a\nb\n", "newText": "a\nc\n"}]);
+    assert_eq!(edit["locations"], json!([{"path": "/srv/repo/src/x.rs", "line": 2}]));
+    let diff = json!([{"type": "diff", "path": "/srv/repo/src/x.rs", "oldText": "a\nb\n", "newText": "a\nc\n"}]);
     assert_eq!(edit["content"], diff);
     let run = of("tool_call").into_iter().find(|call| call["kind"] == "execute").unwrap();
     let ended =
@@ -495,7 +495,7 @@ fn a_request_with_the_id_of_one_that_runs_is_refused_without_its_id() {
 fn unknown_methods_and_broken_parameters_are_errors_and_the_next_request_is_answered() {
     let mut server = Server::new(Options::default());
     let early =
-        server.client.call("session/new", &json!({"cwd": "/work/repo", "mcpServers": []})).unwrap();
+        server.client.call("session/new", &json!({"cwd": "/srv/repo", "mcpServers": []})).unwrap();
     assert_eq!(error_code(&early), code::INVALID_REQUEST);
     assert_eq!(
         error_code(&server.client.call("initialize", &json!({})).unwrap()),
@@ -544,16 +544,16 @@ fn unknown_methods_and_broken_parameters_are_errors_and_the_next_request_is_answ
 
 #[test]
 fn a_directory_that_is_relative_or_outside_opens_no_session() {
-    let options = Options { repositories: vec!["/work/repo".into()], ..Options::default() };
+    let options = Options { repositories: vec!["/srv/repo".into()], ..Options::default() };
     let mut server = Server::with(options);
     for (cwd, word) in [
         ("work/repo", "cwd_invalid"),
         ("", "cwd_invalid"),
         (".", "cwd_invalid"),
-        ("file:///work/repo", "cwd_invalid"),
-        ("/work/repo\0/x", "cwd_invalid"),
+        ("file:///srv/repo", "cwd_invalid"),
+        ("/srv/repo\0/x", "cwd_invalid"),
         ("/etc", "no_repository"),
-        ("/work/other", "cwd_outside"),
+        ("/srv/other", "cwd_outside"),
     ] {
         for (method, params) in [
             ("session/new", json!({"cwd": cwd, "mcpServers": []})),
@@ -572,11 +572,11 @@ fn a_directory_that_is_relative_or_outside_opens_no_session() {
 #[test]
 fn a_session_is_listed_and_loaded_by_its_own_repository_alone() {
     let mut server = Server::ready();
-    let list = server.client.call("session/list", &json!({"cwd": "/work/repo"})).unwrap();
-    let listed = json!({"sessionId": ID, "cwd": "/work/repo", "title": "one\\ntwo", "updatedAt": "2026-11-21T10:00:00.123Z"});
+    let list = server.client.call("session/list", &json!({"cwd": "/srv/repo"})).unwrap();
+    let listed = json!({"sessionId": ID, "cwd": "/srv/repo", "title": "one\\ntwo", "updatedAt": "2026-11-21T10:00:00.123Z"});
     assert_eq!(list["result"]["sessions"], json!([listed]));
     for (cwd, id) in
-        [("/work/other", ID), ("/work/repo", OTHER), ("/work/repo", "../../x"), ("/work/repo", "")]
+        [("/srv/other", ID), ("/srv/repo", OTHER), ("/srv/repo", "../../x"), ("/srv/repo", "")]
     {
         let params = json!({"cwd": cwd, "mcpServers": [], "sessionId": id});
         assert_eq!(
@@ -587,7 +587,7 @@ fn a_session_is_listed_and_loaded_by_its_own_repository_alone() {
     }
     let server_of_client =
         json!({"name": "x", "command": "/bin/sh", "args": ["-c", "touch /tmp/x"], "env": []});
-    let params = json!({"cwd": "/work/repo", "mcpServers": [server_of_client], "sessionId": ID});
+    let params = json!({"cwd": "/srv/repo", "mcpServers": [server_of_client], "sessionId": ID});
     assert!(server.client.call("session/load", &params).unwrap()["result"]["modes"].is_object());
     let kinds: Vec<_> =
         server.client.updates().iter().map(|update| update["sessionUpdate"].clone()).collect();
@@ -662,11 +662,11 @@ fn thousands_of_requests_are_each_answered_once() {
     let mut server = Server::ready();
     let ids: Vec<_> = (0..5_000)
         .map(|at| match at % 3 {
-            0 => server.client.request("session/list", &json!({"cwd": "/work/repo"})).unwrap(),
+            0 => server.client.request("session/list", &json!({"cwd": "/srv/repo"})).unwrap(),
             1 => server.client.request("invented", &json!({})).unwrap(),
             _ => server
                 .client
-                .request("session/new", &json!({"cwd": "/work/repo", "mcpServers": []}))
+                .request("session/new", &json!({"cwd": "/srv/repo", "mcpServers": []}))
                 .unwrap(),
         })
         .collect();
