@@ -29,7 +29,7 @@ use harness::script::{call, opening, script};
 use harness::{Act, Done};
 use serde_json::{Value, json};
 
-/// The values that the three red attempts and the green one write, and the one that the test wants.
+/// The values that the three red attempts and the green attempt write; the test expects the last value.
 const ANSWERS: [u32; 4] = [1, 2, 3, 42];
 /// What a warm attempt, and a task, may cost at most, in times of the same work by hand.
 const AIM: f64 = 1.3;

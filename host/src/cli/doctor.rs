@@ -631,7 +631,7 @@ const USERS_FILE: &str = "config.toml";
 const POLICY: &str = "policy.toml";
 const BY_DEFAULT: &str = "default";
 
-/// Returns the file that sets a value: the one that lowered it, or else the one in which it is written.
+/// Returns the file that sets a value: the file that lowered it, or else the file in which it is written.
 fn source<T: PartialEq>(now: T, written: T, usual: T, policy: Option<T>) -> &'static str {
     match () {
         () if now == written && now == usual => BY_DEFAULT,
@@ -744,7 +744,7 @@ fn timeouts(user: &UserSettings, access: &ModelAccess, of_repository: DeadlineSe
     Check::ok("timeouts", format!("a request to the model ends after: {}", message.join(", ")))
 }
 
-/// Reports the price of the model and where it was set. A price that nobody knows is red where the cost of a task is limited,
+/// Reports the price of the model and where it was set. An unknown price is red where the cost of a task is limited,
 /// because no task begins then.
 fn price(user: &UserSettings, access: &ModelAccess, max_cost: Option<Usd>) -> Check {
     const NAME: &str = "price";
@@ -1318,7 +1318,7 @@ mod tests {
                 assert!(check.message.contains(message), "{check:?}");
                 assert!(check.fix.as_deref().unwrap().contains(fix), "{fix}: {check:?}");
             }
-            // Nobody is sent to the variables of another wire.
+            // The hint names no variable of another wire.
             let ModelAccess::Server(server) = access else { unreachable!() };
             let keyless = ModelAccess::Server(ModelServer { key: None, ..server });
             let text = check_of_answer(Err(failed(Rejected, Some(401))), &keyless).fix.unwrap();

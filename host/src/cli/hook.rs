@@ -52,7 +52,7 @@ pub(super) fn called(by: Called, output: &Output) -> Exit {
     Exit::Ok
 }
 
-/// Answers an agent that called with arguments that are none. It may be an older or newer act than the one that wrote them.
+/// Answers an agent that called with unknown arguments. An older or newer version of act may have written them.
 pub(super) fn called_wrongly(error: &str, output: &Output) -> Exit {
     let first = error.lines().next().unwrap_or_default();
     output.notice(&format!("act: {first}\n"));
@@ -102,7 +102,7 @@ fn event() -> Option<Vec<u8>> {
         return None;
     }
     let (send, receive) = mpsc::channel();
-    // The thread is left alone if nobody closes the stream; the process ends without it.
+    // If the stream is never closed, the thread waits until the process ends.
     std::thread::spawn(move || {
         let mut stdin = stdin.lock();
         let read = read_bounded(&mut stdin, MAX_EVENT).ok();
@@ -277,7 +277,7 @@ echo 'act: not pushed; git push --no-verify pushes anyway' >&2
 exit 1
 ";
 
-/// Returns whether a hook is the one that some version of act wrote, with some path to act.
+/// Returns whether some version of act wrote the hook, with any path to act.
 fn is_ours(text: &str) -> bool {
     let act = text.strip_prefix(BEFORE).and_then(|rest| rest.strip_suffix(AFTER));
     act.is_some_and(|act| !act.is_empty() && !act.contains('\n'))

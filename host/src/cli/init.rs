@@ -45,7 +45,7 @@ Examples:
 
 Exit codes:
   0 written, 1 an agent.yaml exists already, or the file cannot be written;
-  with --for: 1 nobody agreed to the changes, or they cannot be made
+  with --for: 1 you did not agree to the changes, or they cannot be made
   With --check:
   0 PASS and tests were seen, 1 PASS but no test was seen, or refused,
   3 FAIL, 4 no container engine or INFRA_ERROR, 130 CANCELLED";

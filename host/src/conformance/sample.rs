@@ -217,7 +217,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-        // COMPONENT-7: the schemas of a foreign component are ours, and nobody can give them `examples`
+        // COMPONENT-7: the schemas of a foreign component are those of act, and its author cannot give them `examples`
         #[test]
         fn whatever_a_foreign_function_takes_is_made_up_fits_and_converts(of in Parameters::any()) {
             let schema = of.schema();

@@ -163,7 +163,7 @@ impl Status {
         true
     }
 
-    /// Adds a Scout to those that are asked. Both may work at the same time; the phase before goes on when all have answered.
+    /// Adds a Scout to those that are asked. Both may work at the same time; the phase before continues when all have answered.
     fn asks(&mut self, letter: &'static str) {
         if !self.asked.contains(&letter) {
             self.asked.push(letter);

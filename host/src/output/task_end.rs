@@ -75,7 +75,7 @@ impl<W: Write + Send> Sink for TaskEnd<W> {
 }
 
 /// Returns the model's summary, one line with the state, and the files to look at. `edited` is whether the task has changed
-/// the working tree, `warm` its last warm run; `named` turns a path in the repository into the one that is printed.
+/// the working tree, `warm` its last warm run; `named` turns a path in the repository into the path that is printed.
 fn lines(
     kind: &EventKind,
     (edited, warm): (bool, Option<&str>),

@@ -297,7 +297,7 @@ impl Server {
     fn initialize(&mut self, params: &Value) -> Result<Value, RpcError> {
         read::<Initialize>(params)?;
         self.initialized = true;
-        // A client of another version goes on with this one or ends the connection.
+        // A client of another protocol version continues with this version or ends the connection.
         Ok(json!({
             "protocolVersion": VERSION,
             "agentCapabilities": {
@@ -435,7 +435,7 @@ impl Server {
         Ok(root)
     }
 
-    /// Opens a session, and forgets the one that was used longest ago if there are too many.
+    /// Opens a session. If there are too many, the session that was used least recently is closed.
     fn open(&mut self, id: SessionId, root: PathBuf, open: &Open) -> Arc<Session> {
         if self.sessions.len() >= MAX_SESSIONS {
             let idle = self.sessions.iter().filter(|(_, (session, _))| !session.is_busy());

@@ -490,7 +490,7 @@ mod tests {
         assert_eq!(received.blocking_recv(), None);
     }
 
-    /// Collects what is written, or blocks until told.
+    /// Collects the written bytes. Each write blocks while a test holds the second lock.
     #[derive(Clone, Default)]
     struct Output(Arc<Mutex<Vec<u8>>>, Arc<Mutex<()>>);
 

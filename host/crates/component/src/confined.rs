@@ -94,7 +94,7 @@ pub enum ConfinementError {
         "it takes more than {0} s, the limit for a component that you have not approved; `check_seconds` of [components] in config.toml is the limit"
     )]
     Time(u64),
-    #[error("it nests so deep that the stack of {} KiB was used up", .0 >> 10)]
+    #[error("its types or functions nest too deeply for the stack of {} KiB", .0 >> 10)]
     Stack(usize),
     #[error("the process that checks it ended early: {0}")]
     Ended(String),

@@ -1,5 +1,5 @@
 //! Base WASI, denied by default. The standard libraries of components import it, so it is linked for all of them:
-//! without arguments, input, directories, network and environment, with clocks that stand still and random numbers that
+//! without arguments, input, directories, network and environment, with clocks that do not advance and random numbers that
 //! repeat. A grant opens the part that belongs to its capability.
 
 use std::sync::{Arc, Mutex, PoisonError};

@@ -19,7 +19,7 @@ pub const DEFAULT_MAX_TOKENS: u64 = 10_000_000;
 ///
 /// `agent_yaml` arrives with a clone, so it can only tighten: the smaller of `agent_yaml`, the limit of the `user` and
 /// the limit of the administrator's `policy` is in force. The person types `flag` for one task: it replaces the first
-/// two and never exceeds the policy. A permission is a value as well: the one that allows less is the smaller one.
+/// two and never exceeds the policy. A permission is a value as well: the setting that allows less is the smaller value.
 ///
 /// ```
 /// use act_config::effective;
@@ -189,7 +189,7 @@ impl Config {
         let pipeline = &mut self.pipeline;
         let asked = pipeline.limits;
         let usual = Limits::default();
-        // Whoever writes a limit has decided about it; nobody else is asked then.
+        // The default applies only where neither the user nor the administrator sets the limit.
         fn or_usual<T>(user: Option<T>, policy: Option<T>, usual: T) -> Option<T> {
             if policy.is_some() { user } else { user.or(Some(usual)) }
         }

@@ -204,7 +204,7 @@ fn proofs<'de, D: Deserializer<'de>>(from: D) -> Result<Option<usize>, D::Error>
     }
 }
 
-/// A limit of a task. `"none"` lifts the one that the user has by default.
+/// A limit of a task. `"none"` removes the default limit of the user.
 #[derive(Clone, Copy)]
 enum Limit<T> {
     None,

@@ -344,7 +344,7 @@ pub enum EventKind {
         works: bool,
     },
     /// `notes_dir` is the directory of act's notes, from the repository's root; null for a dry run, which writes none.
-    /// `uncommitted` is what differs from the last commit; null where nothing does, or where that cannot be told.
+    /// `uncommitted` is what differs from the last commit; null where nothing differs, or where the difference is unknown.
     TaskStarted {
         repo: String,
         pipeline_sha256: String,

@@ -78,7 +78,7 @@ pub fn finish(
     notes: &str,
     publishing: impl FnOnce() -> Result<Publishing, Refused>,
 ) -> Result<Decision, Refused> {
-    // The lock is held until the copy is stored, so that the stored version is the one that was judged.
+    // The lock is held until the copy is stored, so that the stored version is the version that was judged.
     let of = Refused::of(path);
     let file = DocumentFile::lock(path).map_err(&of)?;
     let document = file.document().map_err(&of)?;

@@ -1,7 +1,7 @@
 //! Files by which the user or the administrator decides what a program may do: who may have written them.
 //!
 //! Such a file counts only if no other user can have written it. Every directory and file is opened by handle without
-//! following a link in the last step, and the handle that was checked is the one that is read.
+//! following a link in the last step, and the file is read through the handle that was checked.
 
 use std::fs::{File, Metadata};
 use std::io;

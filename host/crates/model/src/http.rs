@@ -67,7 +67,7 @@ pub struct DeadlineSettings {
 
 impl Deadlines {
     /// Returns the time limits for a server on this machine. Without a graphics card it may read a long prompt at 25 tokens
-    /// a second, and nobody pays for its time.
+    /// a second, and its time costs nothing.
     pub fn on_loopback() -> Self {
         Self {
             first: Duration::from_secs(1800),

@@ -233,7 +233,7 @@ impl fmt::Debug for KeyCommand {
     }
 }
 
-/// Tells the thread with the command that nobody waits for it any more.
+/// Tells the thread that runs the command to stop, because its result is not needed any more.
 #[derive(Default)]
 struct StopOnDrop(Arc<AtomicBool>);
 

@@ -31,7 +31,7 @@ pub struct Rates {
 }
 
 impl Price {
-    /// The price of a model that nobody is paid for: the script of a demo.
+    /// The price of a model that costs nothing: the script of a demo.
     pub const NOTHING: Self = {
         let nothing = Usd::ZERO;
         let rates =

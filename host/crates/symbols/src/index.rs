@@ -531,7 +531,8 @@ fn seed(place: [i64; 6], content: &[u8]) -> u64 {
     checksum(content, place.iter().fold(0, |sum, part| mix(sum, part.cast_unsigned())))
 }
 
-/// Finds accidental damage. It protects from nobody: who can write to the directory can do anything as its user.
+/// Finds accidental damage. It is no protection from attackers: whoever can write to the directory can do anything as its
+/// user.
 fn checksum(bytes: &[u8], seed: u64) -> u64 {
     let (whole, rest) = bytes.as_chunks::<8>();
     let start = mix(seed, bytes.len() as u64);

@@ -24,7 +24,7 @@ const PIECE: usize = 4 << 10;
 const MAX_TIME: Duration = Duration::from_secs(10);
 /// Number of nodes between two checks whether the result is still wanted.
 const NODES_BETWEEN_CHECKS: usize = 4_096;
-/// Maximum depth of the tree that is searched. People do not nest so deep.
+/// Maximum depth of the tree that is searched. Code that people write nests less.
 const MAX_DEPTH: usize = 2_000;
 
 /// An outline, and whether another attempt would return the same one.

@@ -15,7 +15,7 @@ use act_workspace::{CopySet, PathGlobs};
 
 /// Maximum number of bytes of a log that are parsed. The end of a log names the failure.
 const LOG: u64 = 4 << 20;
-/// Maximum number of failures in a document. Nobody reads more places than that.
+/// Maximum number of failures in a document, which is more than a person reads.
 const LISTED: usize = 100;
 
 /// The document of `act logs --failures --json`.

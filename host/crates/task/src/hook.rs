@@ -51,7 +51,7 @@ const RESERVE: Duration = Duration::from_secs(10);
 /// Two ticks of the slowest usual clock of Linux (100 Hz). A file that changed that long ago has another mark when it changes
 /// again.
 const TICKS: Duration = Duration::from_millis(20);
-/// Age at which blocks without a session id are forgotten, because nobody knows to which session they belong.
+/// Age at which blocks without a session id are forgotten, because their session is unknown.
 const UNKNOWN_SESSION: Duration = Duration::from_hours(1);
 /// Maximum number of places, and of changed files of each kind, that an answer names.
 const NAMED: usize = 8;
@@ -149,7 +149,7 @@ pub enum HookAnswer {
     Go,
     /// The agent may stop, and the user reads this.
     Tell(String),
-    /// The agent goes on with this as its next instruction.
+    /// The agent continues with this text as its next instruction.
     Block(String),
 }
 
@@ -184,7 +184,7 @@ impl HookAnswer {
     }
 }
 
-/// Answers one event of an agent. It never fails: whatever goes wrong lets the agent go and says why.
+/// Answers one event of an agent. It never fails: after an error the agent may end its turn and is given the reason.
 pub async fn hook(args: HookArgs) -> HookAnswer {
     match answered(&args).await {
         Ok(answer) => answer,
@@ -503,7 +503,7 @@ struct Record {
     at: u64,
     /// Blocks in a row.
     blocks: u32,
-    /// The marks of a tree that needs no run: that of the beginning of the session, or the one that was judged last.
+    /// The marks of the trees that need no run: the tree at the beginning of the session, and the tree that was judged last.
     settled: Option<String>,
     /// The red run with which the agent was let go.
     let_go: Option<String>,

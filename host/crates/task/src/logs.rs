@@ -71,7 +71,7 @@ fn run_named(start: &Path, of: Option<&str>) -> Result<String, Failure> {
 ///
 /// # Errors
 ///
-/// The run is unknown, or belongs to another repository (`run_unknown` both times, so that nobody learns which).
+/// The run is unknown, or belongs to another repository (`run_unknown` both times, so that the caller does not learn which).
 pub fn run_here(start: &Path, of: Option<&str>) -> Result<String, Failure> {
     let unknown = |name: &str| {
         Failure::refused("run_unknown", format!("this repository has no run {name}"))

@@ -80,7 +80,7 @@ pub(super) struct Ready {
     policy_limits: SpendingLimits,
     /// The user typed `--no-agents-md` for this task.
     flag_no_agents_md: bool,
-    /// The person who is asked about guarded paths; `None` where nobody can be asked.
+    /// The person who is asked about guarded paths; `None` where there is no one to ask.
     pub(super) consent: Option<Arc<dyn Consent>>,
     /// The task before this one in the same session of a client.
     pub(super) previous: Option<EarlierTask>,
@@ -230,7 +230,7 @@ fn with_usable_reports(members: Vec<Member>) -> Result<Vec<Member>, Refused> {
     Ok(members)
 }
 
-/// Records a refusal in the audit log. If that fails, the refusal stands all the same.
+/// Records a refusal in the audit log. If that fails, the task is refused all the same.
 pub(super) fn record_refusal(
     audit_mode: AuditMode<'_>,
     root: &Path,
@@ -413,7 +413,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     Ok(ready)
 }
 
-/// Returns the refusal of a limit of cost that cannot be enforced, because nobody knows what the model costs.
+/// Returns the refusal of a limit of cost that cannot be enforced, because the price of the model is unknown.
 pub fn price_unknown(limit: Usd, access: &ModelAccess) -> Failure {
     let (model, address) = match access {
         ModelAccess::Server(server) => (server.model.as_str(), server.base_url.as_str()),

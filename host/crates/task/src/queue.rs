@@ -144,7 +144,7 @@ pub(super) struct Waiting<'a> {
 
 /// An error while waiting.
 enum WaitError {
-    /// The error may pass; the task goes on waiting.
+    /// The error may be temporary; the task continues to wait.
     MayPass(String),
     Permanent(Failure),
 }

@@ -76,7 +76,7 @@ fn search(
     let age_s = age(evidence.run.finished_at.as_deref()?)?;
     let id = RunId::parse(&run_id).ok()?;
     let recorded = context.artifacts.read_manifest(&id).ok()??;
-    // The same file as the one that was compared.
+    // This is the file that was compared.
     if evidence.run.compare(&recorded) != ManifestCheck::Agrees {
         return None;
     }

@@ -147,7 +147,7 @@ pub async fn run(args: RunArgs, sinks: Vec<Box<dyn Sink>>) -> Result<Exit, Failu
 pub struct Client {
     /// Cancels the task.
     pub cancel: CancellationToken,
-    /// Reaches the person; `None` where nobody can be asked.
+    /// The connection to the person; `None` where there is no one to ask.
     pub consent: Option<Arc<dyn Consent>>,
     /// The session that the task belongs to. The task learns how the one before it in that session ended.
     pub session: Option<SessionId>,
@@ -334,7 +334,7 @@ async fn start_work(
 /// Maximum wait for the comparison with the last commit. Most take some milliseconds; a task does not wait for the others.
 const LONGEST_COMPARISON: Duration = Duration::from_secs(2);
 
-/// Returns what differs from the last commit, or `None` where nothing does or where that cannot be told.
+/// Returns what differs from the last commit, or `None` where nothing differs or where the difference is unknown.
 async fn uncommitted_files(root: &Path) -> Option<Uncommitted> {
     let root = root.to_owned();
     let compared = tokio::task::spawn_blocking(move || uncommitted(&root));
@@ -498,7 +498,7 @@ impl RunningTask<'_> {
             held: lock.root().clone(),
             input,
             notes,
-            // The model is told how long a run takes. The task goes on without the figure if the store cannot be read.
+            // The first message states how long a run takes. If the store cannot be read, the message has no such figure.
             last_run: owned_task
                 .context
                 .store
@@ -564,7 +564,7 @@ impl RunningTask<'_> {
         Ok(finished)
     }
 
-    /// Opens the directory in which files are stored before they change. The task goes on without one.
+    /// Opens the directory in which files are stored before they change. Without that directory the task runs all the same.
     fn originals(&self) -> Option<Arc<Originals>> {
         if self.ready.mode == Mode::DryRun {
             return None;

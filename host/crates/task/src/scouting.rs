@@ -95,7 +95,7 @@ pub(super) fn loaded(
         WhichScout::B => component_loader.load_scout(builtin::SCOUT_B)?,
         WhichScout::Named(name) => {
             let member = registry.scout(name, component_loader.members).inspect_err(|refused| {
-                // The refusal stands even if it cannot be recorded.
+                // The request is refused even if the refusal cannot be recorded.
                 let _ = Registry::record_refusal(audit, refused);
             })?;
             component_loader.load_member_scout(member, name)?
@@ -240,7 +240,7 @@ impl Inquiry {
             }
         });
         Ok(member.inspect_err(|refused| {
-            // The refusal stands even if it cannot be recorded.
+            // The request is refused even if the refusal cannot be recorded.
             let _ = Registry::record_refusal(&self.audit, refused);
         })?)
     }

@@ -283,7 +283,7 @@ async fn run_and_report(
         variant: None,
         tests_weakened: Arc::default(),
         downloads,
-        // What a person or a claim is told is always the result of a run that began with nothing.
+        // The result for a person or for a claim is always that of a run that began without a warm base.
         warm: None,
         task_id: None,
         components: vec![],

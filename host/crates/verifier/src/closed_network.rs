@@ -51,7 +51,8 @@ const fn v6(address: [u16; 8], bits: u8, protocols: &'static [u8]) -> Range {
     Range { address: IpAddr::V6(Ipv6Addr::new(a, b, c, d, e, f, g, h)), bits, protocols }
 }
 
-/// Link-local addresses, at which most clouds have their metadata services, and the one that Amazon has elsewhere.
+/// Link-local addresses, where most clouds have their metadata services, and Amazon's address for IPv6, which is not
+/// link-local.
 const LINK_LOCAL: [Range; 3] = [
     v4([169, 254, 0, 0], 16, &[]),
     v6([0xfe80, 0, 0, 0, 0, 0, 0, 0], 10, &[]),
@@ -139,7 +140,7 @@ impl Range {
         let length = u32::try_from(body.len() + 16).unwrap_or(u32::MAX);
         let mut message = length.to_le_bytes().to_vec();
         message.extend([RTM_NEWRULE.to_le_bytes(), FLAGS.to_le_bytes()].concat());
-        // The sequence number and the port, which nobody reads.
+        // The sequence number and the port, which the kernel ignores here.
         message.extend([0; 8]);
         message.extend(body);
         message

@@ -67,7 +67,7 @@ pub struct WarmRuns {
 }
 
 enum Wanted {
-    /// Nobody has looked for it yet.
+    /// The base was not searched for yet.
     Unknown,
     /// There is none, or it was found to be wrong, for this reason.
     Never(String),
@@ -155,7 +155,7 @@ impl WarmRuns {
         let Ok(base) = self.base(verifier, cancel).await? else { return Some(WarmEnd::Cold) };
         let differences = match self.compare(verifier, &base).await {
             Ok(differences) => differences,
-            // The person hears nothing about runs on other trees.
+            // Runs on other trees are not reported to the person.
             Err(_) if of_another_tree => return Some(WarmEnd::Cold),
             Err(NoBase(why)) => {
                 self.agreed.store(false, Ordering::Relaxed);

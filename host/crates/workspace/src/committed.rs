@@ -469,7 +469,7 @@ mod tests {
                 .unwrap();
         }
         assert!(found(root).is_empty());
-        // The same size, and the index is refreshed by nobody.
+        // The file has its old size, and the index is not refreshed.
         std::fs::write(root.join("a"), "eno\n").unwrap();
         std::fs::remove_file(root.join("b")).unwrap();
         std::fs::write(root.join("new"), "").unwrap();

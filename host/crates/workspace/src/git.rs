@@ -482,7 +482,7 @@ pub(super) fn indexed_files(root: &Root) -> HashMap<Vec<u8>, IndexedFile> {
 
 fn decode(bytes: &[u8]) -> Option<Vec<Vec<u8>>> {
     let state = index(bytes)?;
-    // `git add -N` only announces a file: its content was never added, so nobody has looked at it.
+    // `git add -N` only announces a file: its content was never added to the index.
     let added =
         |entry: &&gix_index::Entry| !entry.flags.contains(gix_index::entry::Flags::INTENT_TO_ADD);
     let entries = state.entries().iter().filter(added);

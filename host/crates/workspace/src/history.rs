@@ -71,7 +71,7 @@ pub(super) const HASH: gix_index::hash::Kind = gix_index::hash::Kind::Sha1;
 pub struct HistoryLimits {
     /// Number of commits. Files that changed together longer ago say little about the code of today.
     pub commits: usize,
-    /// Time. A task begins with this pass, and nobody should notice it.
+    /// Maximum time of the pass. A task begins with it, and the user should not have to wait for it.
     pub time: Duration,
     /// Bytes that are read from files of git; indexes of packs are held in memory.
     pub bytes: u64,

@@ -340,7 +340,7 @@ pub fn add_gitignore_line(root: &Path, name: &str) -> Result<bool, NotesError> {
     let Some(before) = read_whole(copy.into(), MAX_GITIGNORE).map_err(io)? else {
         return Err(failed(GITIGNORE, "it is too large"));
     };
-    // A later line may undo the one that names the directory; then the user wants to see it.
+    // A later line may undo the line that names the directory; then the user wants git to see the directory.
     let names_it = |line: &[u8]| {
         let line = line.strip_prefix(b"/").unwrap_or(line);
         line.strip_suffix(b"/").unwrap_or(line) == name.as_bytes()

@@ -280,7 +280,7 @@ pub struct RepoWriter {
     contents: Mutex<ContentChanges>,
     /// Where the files are stored before the task changes them.
     originals: Option<Arc<Originals>>,
-    /// The person who is asked about guarded paths; `None` where nobody can be asked.
+    /// The person who is asked about guarded paths; `None` where there is no one to ask.
     consent: Option<Arc<dyn Consent>>,
     /// The guarded paths that the person was asked about, and whether the task may change them.
     answered: Mutex<BTreeMap<String, bool>>,

@@ -59,7 +59,7 @@ pub(super) struct Wish {
 struct Document {
     agent: HookAgent,
     scope: Scope,
-    /// The files were changed. False if nobody agreed, and if there was nothing to change.
+    /// The files were changed. False if the user did not agree, and if there was nothing to change.
     written: bool,
     files: Vec<FileDocument>,
     /// What to do next, and what act left alone.
@@ -338,7 +338,7 @@ pub(super) fn run(wish: Wish, root: Option<Root>, output: &Output) -> Result<Exi
     let exists = |name: &str| top.read(Path::new(name)).is_ok_and(|found| found.is_some());
     let targets = targets(agent, scope, &command, &exists);
     let state = HookState::of_user(root.as_ref().map(|root| root.path.as_path()))?;
-    // One `act init --for` at a time: the question is answered while nobody else changes these files through act.
+    // One `act init --for` at a time: no other process changes these files through act while the question is open.
     state.with_installed(|installed| {
         let mut notes = vec![];
         let plans = targets
@@ -524,7 +524,7 @@ fn show(plans: &[Plan], place: &Path, output: &Output) {
     }
 }
 
-/// Asks at the terminal. Without one, nobody has agreed.
+/// Asks at the terminal. Without a terminal the answer is no.
 fn asked(output: &Output) -> Result<bool, Failure> {
     if !(std::io::stdin().is_terminal() && std::io::stderr().is_terminal()) {
         return Ok(false);

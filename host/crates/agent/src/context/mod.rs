@@ -51,7 +51,7 @@ pub struct WrittenReport {
 pub struct Written {
     /// From the repository's root.
     pub path: String,
-    /// Why `context_latest.md` does not point to the snapshot. A task goes on without the link.
+    /// The reason why `context_latest.md` does not point to the snapshot. A task continues without the link.
     pub not_linked: Option<String>,
 }
 

@@ -16,7 +16,8 @@ use act_workspace::digest;
 pub(super) const CHECKS: u32 = 20;
 /// Covered files that an answer names.
 const NAMED: usize = 5;
-/// Checks whose result a later conversation is told: the last ones, which are about the tree that it begins with.
+/// Number of checks whose results a later conversation receives. The last checks ran on the tree with which that
+/// conversation begins.
 const REMEMBERED: usize = 5;
 /// Bytes of the end of an output there, some lines with the result.
 const REMEMBERED_OUTPUT: usize = 600;
@@ -164,7 +165,7 @@ fn answer(checked: &Checked) -> String {
     text
 }
 
-/// Returns a check as a later conversation is told of it: its command, when it was, how it ended, and the end of its output.
+/// Returns the text about a check for a later conversation: its command, its time, its result and the end of its output.
 fn remembered(command: &str, when: &str, checked: &Checked) -> String {
     let end = match checked.end {
         CheckEnd::Exited(code) => format!("exit {code}"),

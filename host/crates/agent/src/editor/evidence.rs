@@ -21,7 +21,7 @@ use act_reports::failures::{Failure, Failures};
 use act_reports::source::{self, Kind};
 use act_workspace::{ChangedFile, digest};
 
-/// The changed tests that the model and the user have heard of.
+/// The changed tests that were reported to the model and to the user.
 #[derive(Debug, Default)]
 pub(super) struct Weakened {
     /// Named in an answer to an edit, without lines, which change with each edit above them.
@@ -130,7 +130,7 @@ impl Session<'_> {
     }
 
     /// Refuses `done` once for tests that no longer demand what they did, with their places. Places that the answer to an edit
-    /// named and that `reason` names, by the test or its file, need no refusal: the model has been told and has answered.
+    /// named and that `reason` names, by the test or its file, need no refusal: the model has received the list and has answered.
     pub(super) fn refuse_weakened(&mut self, reason: Option<&str>) -> Option<Answer> {
         let allowed = &self.editor.input.allowed_test_changes;
         let explained = |one: &Weakening| {

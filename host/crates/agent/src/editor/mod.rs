@@ -760,7 +760,7 @@ enum Phase {
     /// No edit, verification or end before a plan.
     Planning,
     Working,
-    /// The tree is the one that was green, and holds changes of the task.
+    /// The tree is the same as in the last green run, and holds changes of the task.
     Closing,
 }
 

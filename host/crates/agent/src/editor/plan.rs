@@ -266,7 +266,7 @@ impl Session<'_> {
         }
 
         self.decisions.decide(&plan.decisions);
-        // A revision of the goals, or one that only decides or asks, goes on with the strategy in force.
+        // A call that revises only the goals, decides a conflict or asks a Scout leaves the strategy as it is.
         if goes_on {
             self.plans.revise(&plan);
         } else {

@@ -26,7 +26,7 @@ use act_workspace::{Kind, RepoView, Selection, Slice, Versions, list as list_fil
 pub(super) const EDITOR: &str = include_str!("prompts/editor.md");
 pub(super) const HYPOTHESES: &str = include_str!("prompts/hypotheses.md");
 
-/// The pipeline that decides about a task, as the model is told of it.
+/// The pipeline that decides about a task, as text for the model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gate {
     pub pipeline: Pipeline,

@@ -259,7 +259,7 @@ fn doubled(before: &str, now: &str, inserted: &[String]) -> Vec<String> {
         if tag != DiffTag::Insert && tag != DiffTag::Replace {
             continue;
         }
-        // Lines that were added beside equal ones may stand at several places; this takes the last of them.
+        // A line that was added beside an equal line could be either of the two; this takes the last one.
         while tag == DiffTag::Insert && start < end && new.get(start) == new.get(end) {
             (start, end) = (start + 1, end + 1);
         }

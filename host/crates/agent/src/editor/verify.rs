@@ -251,7 +251,7 @@ impl Session<'_> {
             return Ok(refusal.into());
         }
         let account = match account.outcome {
-            // Its text becomes part of the stuck report, which nobody commits.
+            // The text becomes part of the stuck report, which is never committed.
             DoneOutcome::Impossible => account,
             DoneOutcome::Changed | DoneOutcome::NothingToDo => self.without_commit_text(account),
         };
@@ -494,7 +494,7 @@ impl DebugLoop {
 /// The changed files of a task at one moment, with their contents.
 pub(super) type TreeAt = BTreeMap<String, Content>;
 
-/// Changed files that a Scout is told.
+/// Maximum number of changed files that are listed in a question to a Scout.
 const MOST_CHANGED: usize = 40;
 
 /// Time for finding the smallest difference; after it the counts may be larger than necessary.
@@ -1351,7 +1351,7 @@ mod tests {
             let text = text + &failed_answer(&run(1, &many), None, None, &[]);
             let group = "4 × it is broken · src/c_test.go:1, src/c_test.go:2, src/c_test.go:3, …\n";
             assert!(text.contains(group), "{text}");
-            // The message stands in the group, and nowhere else.
+            // The message is in the group and at no other place.
             assert_eq!(described(&run(1, &many)).matches("it is broken").count(), 1);
         }
 

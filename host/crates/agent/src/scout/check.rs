@@ -1,5 +1,5 @@
 //! Checks reports: their schema, and that every path and every line they name is in the repository as a Scout sees it.
-//! Every mistake is listed, because the list goes back to the Scout.
+//! Every mistake is listed, because the list is returned to the Scout.
 
 use std::collections::HashMap;
 use std::sync::Arc;

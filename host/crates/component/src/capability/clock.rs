@@ -100,7 +100,7 @@ pub(crate) struct GrantedClock {
 }
 
 impl GrantedClock {
-    /// Reads the clock, and records that it was read unless it stands still.
+    /// Reads the clock. Without the grant the clock does not advance; with the grant the reading is recorded.
     fn read<T: Default>(&self, coarse: impl FnOnce() -> T, precise: impl FnOnce() -> T) -> T {
         let read = match self.level {
             Clock::Constant => return T::default(),

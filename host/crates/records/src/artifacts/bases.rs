@@ -32,7 +32,7 @@ const MAX_RECORD: u64 = 256 << 20;
 
 /// Bytes that all bases together may have: a few of a large project, or many of small ones.
 const MOST_BYTES: u64 = 20 << 30;
-/// Time after its last use at which a base is removed: a project that nobody worked on for two weeks.
+/// Time after its last use at which a base is removed: two weeks without work on the project.
 const MOST_IDLE: Duration = Duration::from_hours(14 * 24);
 
 /// A file of the commit that a base was made of.
@@ -68,7 +68,7 @@ pub struct BaseRecord {
     pub files: BTreeMap<String, BaseFile>,
 }
 
-/// A base in use: nobody removes it while the value exists.
+/// A base in use. No process removes it while this value exists.
 #[derive(Debug)]
 pub struct Base {
     pub record: BaseRecord,
@@ -313,7 +313,7 @@ impl ArtifactDir {
             let (Some(record), Ok(stat)) =
                 (read_record(&handle), statat(&handle, RECORD, AtFlags::SYMLINK_NOFOLLOW))
             else {
-                // A base without a readable record is used by nobody, so it is the first to go.
+                // No run can use a base without a readable record, so it is removed first.
                 let empty = BaseSize {
                     key,
                     repo: String::new(),
@@ -332,7 +332,7 @@ impl ArtifactDir {
         Ok(found)
     }
 
-    /// Removes the bases that nobody has used for 14 days and, the least recently used first, those beyond 20 GiB. Bases in
+    /// Removes the bases that were not used for 14 days and, the least recently used first, those beyond 20 GiB. Bases in
     /// use stay. Returns the removed ones.
     ///
     /// # Errors
@@ -388,14 +388,15 @@ impl ArtifactDir {
         Ok(true)
     }
 
-    /// Removes a base that its only user found to be wrong, so that nobody opens it any more. Other users keep their layers.
+    /// Removes a base that its only user found to be wrong, so that no process opens it any more. Processes that use
+    /// it already keep its layers.
     ///
     /// # Errors
     /// A directory cannot be removed.
     pub fn destroy_base(&self, base: Base) -> io::Result<()> {
         let bases = self.bases_dir()?;
         let key = base.record.key.clone();
-        // The name goes first: from then on no run begins with the base.
+        // The name is removed first: from then on no run begins with the base.
         let hidden = format!("{REMOVING}{key}");
         if is_named(&bases, &key, &base.handle) {
             remove_tree(&bases, &hidden)?;
@@ -559,7 +560,7 @@ mod tests {
         let now = SystemTime::now();
         assert_eq!(keys(artifacts.prune_bases_to(now, u64::MAX).unwrap()), [""; 0]);
         let one = other.record.bytes;
-        // The older one is in use, so the other goes.
+        // The older base is in use, so the newer one is removed.
         assert_eq!(keys(artifacts.prune_bases_to(now, one).unwrap()), [KEY]);
         assert_eq!(keys(artifacts.prune_bases_to(now + 20 * day, 0).unwrap()), [""; 0]);
         assert_eq!(artifacts.clear_bases().unwrap().1, 1);

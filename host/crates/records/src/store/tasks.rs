@@ -404,7 +404,7 @@ impl Store {
     /// The database cannot be written.
     pub fn progress(&self, task_id: &str, so_far: &Progress) -> Result<()> {
         let Progress { phase, attempt, replans, tokens, cost } = so_far;
-        // SQLite has no larger numbers. Nine thousand million dollars stand for more.
+        // SQLite has no larger numbers. Any larger cost is stored as nine thousand million dollars.
         let cost = cost.map(|cost| i64::try_from(cost.nanos()).unwrap_or(i64::MAX));
         let statement = "UPDATE tasks SET phase = ?2, attempt = ?3, replans = ?4, tokens = ?5, cost_nanos = ?6 \
                          WHERE task_id = ?1";

@@ -128,7 +128,7 @@ pub(crate) fn before(repo: Option<&Path>, audit: &Audit) -> Result<(), Failure> 
 }
 
 /// Sends the head before the log is restarted, if the policy requires it. The log itself cannot be trusted, so the
-/// head is the one that the store holds (`kept`). The caller records the result as soon as there is a log.
+/// head is that of the store (`kept`). The caller records the result as soon as there is a log.
 ///
 /// # Errors
 ///

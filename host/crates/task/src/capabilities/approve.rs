@@ -413,7 +413,7 @@ fn scope(
     }
 }
 
-/// The differences between a component and the one that was approved under the name before.
+/// The differences between a component and the component that was approved under the same name before.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Difference {
