@@ -2,8 +2,8 @@
 //!
 //! The crate takes bytes and returns an [`Outline`]; it opens no file of the repository. The bytes may be written by an
 //! attacker and the parsers are C code, so size, work, time and the number of names are bounded and the walk over the
-//! tree does not recurse. A file that does not parse as a whole still has the outline of what was found in it. Only the
-//! component crate uses it, to serve `symbols` to components.
+//! tree does not recurse. A file that does not parse as a whole still has the outline of what was found in it. The component
+//! crate serves `symbols` to components with it, and the agent crate finds the tests of a file.
 //!
 //! - [`outline`] parses one file of a [`Language`].
 //! - [`Summary`] and [`NameFilter`] shorten outlines for a caller that looks at many files.
