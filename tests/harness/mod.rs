@@ -3,10 +3,12 @@
 
 #![allow(dead_code, unused_imports, reason = "each test crate uses another part")]
 
+pub(crate) mod acp;
 mod audit_log;
 pub(crate) mod components;
 mod done;
 pub(crate) mod json;
+pub(crate) mod mcp;
 mod process;
 pub(crate) mod proposals;
 pub(crate) mod script;

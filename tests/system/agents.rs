@@ -39,6 +39,12 @@ impl Agent {
         };
         format!("  - {{role: '', call: {call}}}\n")
     }
+
+    /// The tool of the server `act`, by the name that both agents give it.
+    fn verifies() -> String {
+        let call = serde_json::json!({"name": "mcp__act__verify", "arguments": {}});
+        format!("  - {{role: '', call: {call}}}\n")
+    }
 }
 
 fn says(text: &str) -> String {
@@ -61,6 +67,10 @@ fn session(agent: Agent, turns: &[String]) -> (Act, Done, Vec<String>) {
     let mut command = Command::new(program);
     let act = match agent {
         Agent::Claude => {
+            // The answer of the user to the question about the servers of the repository.
+            fs::create_dir(place.join("home/.claude")).unwrap();
+            let settings = "{\"enabledMcpjsonServers\": [\"act\"]}";
+            fs::write(place.join("home/.claude/settings.json"), settings).unwrap();
             command.args(["-p", "--permission-mode", "bypassPermissions", "make it better"]);
             act.env("ANTHROPIC_API_KEY", "sk-ant-scripted")
                 .env("ANTHROPIC_BASE_URL", model.anthropic_base_url())
@@ -112,6 +122,33 @@ fn held_until_green(agent: Agent) {
     assert!(verdicts.contains("step_failed"), "every red run is on record: {verdicts}");
 }
 
+fn asks_before_it_says_so(agent: Agent) {
+    let (act, done, requests) = session(
+        agent,
+        &[
+            agent.runs("echo bad > state.txt"),
+            Agent::verifies(),
+            says("I am done all the same."),
+            agent.runs("echo good > state.txt"),
+            Agent::verifies(),
+            says("Now it is mended."),
+        ],
+    );
+    let done = done.status(0).stdout_has("Now it is mended.");
+    assert_eq!(requests.len(), 6, "{requests:#?}\n{done}");
+    // The result is JSON in a text in JSON.
+    let verdict = |request: &str, verdict: &str| {
+        let plain: String = request.chars().filter(|c| !c.is_whitespace() && *c != '\\').collect();
+        plain.contains(&format!("\"verdict\":\"{verdict}\""))
+    };
+    let red = &requests[2];
+    assert!(verdict(red, "FAIL") && red.contains("the state is bad"), "{red}\n{done}");
+    assert!(requests[3].contains("block 1 of 3"), "{}\n{done}", requests[3]);
+    assert!(!verdict(&requests[4], "PASS"), "{}\n{done}", requests[4]);
+    assert!(verdict(&requests[5], "PASS"), "{}\n{done}", requests[5]);
+    assert_eq!(fs::read_to_string(act.repo().join("state.txt")).unwrap(), "good\n");
+}
+
 fn let_go_after_three(agent: Agent) {
     let turns = [vec![agent.runs("echo bad > state.txt")], vec![says("I am done."); 6]].concat();
     let (act, done, requests) = session(agent, &turns);
@@ -138,6 +175,13 @@ fn a_question_costs_nothing(agent: Agent) {
 #[ignore = "needs the programs of scripts/test-agents"]
 fn claude_code_is_held_while_the_checks_are_red_and_let_go_when_they_are_green() {
     held_until_green(Agent::Claude);
+}
+
+// MCP-10, HOOK-20
+#[test]
+#[ignore = "needs the programs of scripts/test-agents"]
+fn claude_code_calls_verify_through_mcp_and_is_held_all_the_same() {
+    asks_before_it_says_so(Agent::Claude);
 }
 
 #[test]

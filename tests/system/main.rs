@@ -39,6 +39,7 @@ mod hostile_model;
 mod init;
 mod json;
 mod lifecycle;
+mod mcp;
 mod metrics;
 mod notes;
 mod past;

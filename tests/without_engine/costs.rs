@@ -8,7 +8,7 @@ use crate::harness::{Act, Done, json};
 
 const STEPS: &[(&str, &str)] = &[("test", "true")];
 /// 600 · $2 + 400 · $0.50 + 10 · $10, each of a million tokens: $0.0015 for each request of [`turns`].
-const PRICES: &str =
+pub(crate) const PRICES: &str =
     "[prices.\"scripted\"]\ninput = 2\ncached_input = 0.5\ncache_write = 2.5\noutput = 10\n";
 const REQUEST: &str = "0.0015";
 
@@ -16,7 +16,7 @@ fn repository() -> Act {
     Act::new().without_engine().file("answer.txt", "none\n").pipeline("busybox:stable", STEPS)
 }
 
-fn turns() -> Vec<Value> {
+pub(crate) fn turns() -> Vec<Value> {
     let turns = opening("write it").into_iter().chain(attempt("right\n")).chain([done()]);
     let priced = |mut turn: Value| {
         turn["usage"] = json!({"input": 1000, "cached": 400, "output": 10});

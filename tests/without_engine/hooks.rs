@@ -353,13 +353,12 @@ mod settings {
 
     // HOOK-20, HOOK-21, HOOK-23, HOOK-24
     #[test]
-    fn each_agent_gets_its_hook_once_and_undo_leaves_what_was_there() {
+    fn each_agent_gets_server_and_hook_once_and_undo_leaves_what_was_there() {
         for agent in AGENTS {
             let act = repo();
             let before = files(&act);
             let shown = init(&act, &["--for", agent]).status(1);
-            let shown =
-                shown.stdout_has("+").stdout_has("verify").stderr_has("nothing was written");
+            let shown = shown.stdout_has("+").stdout_has("mcp").stderr_has("nothing was written");
             assert_eq!(files(&act), before, "{shown}");
             let done = init(&act, &["--for", agent, "--yes"]).status(0).stdout_has("Wrote");
             assert_ne!(files(&act), before, "{done}");
@@ -440,16 +439,16 @@ mod settings {
         let refused = init(&act, &["--for", "claude", "--yes"]).status(1);
         refused.stderr_has("symbolic link");
         assert_eq!(fs::read_to_string(outside(&act).join("real")).unwrap(), "{}");
+        assert!(!path(&act, ".mcp.json").exists(), "all or nothing");
         let act = repo();
         fs::create_dir(outside(&act)).unwrap();
         symlink(outside(&act), path(&act, ".claude")).unwrap();
         init(&act, &["--for", "claude", "--yes"]).status(1).stderr_has("link");
         assert_eq!(fs::read_dir(outside(&act)).unwrap().count(), 0);
         let act = repo();
-        fs::create_dir(path(&act, ".claude")).unwrap();
         rustix::fs::mknodat(
             rustix::fs::CWD,
-            path(&act, ".claude/settings.json"),
+            path(&act, ".mcp.json"),
             rustix::fs::FileType::Fifo,
             rustix::fs::Mode::from_raw_mode(0o600),
             0,
@@ -461,12 +460,26 @@ mod settings {
     // HOOK-22, line 370
     #[test]
     fn a_settings_file_of_another_user_is_not_replaced() {
-        let act = repo().file(".claude/settings.json", "{}\n");
-        if !given_away(&path(&act, ".claude/settings.json")) {
+        let act = repo().file(".mcp.json", "{}\n").file(".claude/settings.json", "{}\n");
+        if !given_away(&path(&act, ".mcp.json")) {
             return act_core::testing::skip("only root gives files away");
         }
         init(&act, &["--for", "claude", "--yes"]).status(1).stderr_has("belongs to another user");
+        assert_eq!(fs::read_to_string(path(&act, ".mcp.json")).unwrap(), "{}\n");
         assert_eq!(fs::read_to_string(path(&act, ".claude/settings.json")).unwrap(), "{}\n");
+    }
+
+    // HOOK-22, line 371
+    #[test]
+    fn another_server_named_act_is_never_replaced() {
+        let other = "{\"mcpServers\": {\"act\": {\"command\": \"somebody-elses-act\"}}}";
+        let act = repo().file(".mcp.json", other);
+        let refused = init(&act, &["--for", "claude", "--yes"]).status(1);
+        refused.stderr_has("mcpServers.act").stderr_has("not from act");
+        assert_eq!(fs::read_to_string(path(&act, ".mcp.json")).unwrap(), other);
+        assert!(!path(&act, ".claude").exists());
+        init(&act, &["--for", "claude", "--undo", "--yes"]).status(0);
+        assert_eq!(fs::read_to_string(path(&act, ".mcp.json")).unwrap(), other);
     }
 
     // HOOK-25
@@ -477,7 +490,7 @@ mod settings {
         done.stdout_has("/hooks").stdout_has("trust");
         let text = fs::read_to_string(path(&act, ".codex/config.toml")).unwrap();
         assert!(text.starts_with("# mine\nmodel = \"m\"\n"), "{text}");
-        assert!(text.contains("[[hooks.Stop]]"), "{text}");
+        assert!(text.contains("[mcp_servers.act]") && text.contains("[[hooks.Stop]]"), "{text}");
         let doctor = act.clone().act(["doctor"]).status(1);
         doctor.stdout_has("trust: not known").stdout_lacks("ok    hooks");
         init(&act, &["--for", "codex", "--undo", "--yes"]).status(0);
@@ -493,9 +506,9 @@ mod settings {
         init(&act, &["--for", "gemini", "--scope", "user", "--yes"]).status(0);
         let file = act.artifacts().parent().unwrap().join("home/.gemini/settings.json");
         let settings: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
+        let command = settings["mcpServers"]["act"]["command"].as_str().unwrap();
+        assert!(command.starts_with('/') && command.ends_with("/act"), "{settings}");
         let hook = &settings["hooks"]["AfterAgent"][0]["hooks"][0];
-        let program = hook["command"].as_str().unwrap().split(' ').next().unwrap();
-        assert!(program.starts_with('/') && program.ends_with("/act"), "{settings}");
         assert_eq!(hook["timeout"], 3_600_000, "{settings}");
         assert_eq!(fs::read_dir(act.repo()).unwrap().count(), before);
     }
@@ -506,10 +519,10 @@ mod settings {
         let document = init(&act, &["--for", "cursor", "--json"]).status(1).json();
         assert_eq!(document["written"], false);
         assert_eq!(document["files"][0]["action"], "create");
-        assert!(
-            document["files"][0]["diff"].as_str().unwrap().contains("+  \"version\": 1"),
-            "{document}"
-        );
+        for (file, line) in ["+  \"mcpServers\": {", "+  \"version\": 1"].iter().enumerate() {
+            let diff = document["files"][file]["diff"].as_str().unwrap();
+            assert!(diff.contains(line), "{document}");
+        }
         assert!(document["notes"][0].as_str().unwrap().contains("cannot be held"), "{document}");
     }
 }

@@ -56,8 +56,8 @@ Exit codes:
 /// them before the first task: they decide when a task is done. An existing agent.yaml is never changed. No container is
 /// started, unless `--check` is given.
 ///
-/// With `--for`, the settings of another agent are changed instead, after the difference was shown: it gets a hook
-/// that runs `act verify` when it is about to stop. Everything else in its files stays.
+/// With `--for`, the settings of another agent are changed instead, after the difference was shown: it gets the MCP server
+/// `act mcp` and a hook that runs `act verify` when it is about to stop. Everything else in its files stays.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = AFTER_HELP)]
 pub(super) struct Init {

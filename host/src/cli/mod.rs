@@ -16,6 +16,7 @@ mod edit;
 mod hook;
 mod init;
 mod logs;
+mod mcp;
 mod metrics;
 mod report;
 mod run;
@@ -71,6 +72,7 @@ Examples:
   act metrics                            results, durations and tokens
   act verify                             run the pipeline without a model
   act verify-claim RUN_ID                repeat a verification and compare
+  act mcp                                serve the gate to another agent
   act audit list --deny                  every access that was denied
   act audit explain RUN_ID               the inputs of a verification
   act scout a \"where are dates parsed\"   ask a Scout, without a task
@@ -132,6 +134,7 @@ enum Command {
     Report(report::Report),
     Verify(verify::Verify),
     VerifyClaim(verify::VerifyClaim),
+    Mcp(mcp::Mcp),
     Audit(audit::Audit),
     Metrics(metrics::Metrics),
     Cache(cache::Cache),
@@ -180,7 +183,7 @@ impl Command {
         match self {
             Self::Run(_) | Self::Apply(_) | Self::Verify(_) | Self::VerifyClaim(_) => true,
             Self::Scout(_) | Self::Demo(_) | Self::DemoTask(_) | Self::TakeOver(_) => true,
-            Self::Acp(_) => true,
+            Self::Acp(_) | Self::Mcp(_) => true,
             Self::Components(components) => components.catches_signals(),
             _ => false,
         }
@@ -199,6 +202,7 @@ impl Command {
             Self::Report(it) => it.run(output),
             Self::Verify(it) => it.run(output),
             Self::VerifyClaim(it) => it.run(output),
+            Self::Mcp(it) => it.run(output),
             Self::Audit(it) => it.run(output),
             Self::Metrics(it) => it.run(output),
             Self::Cache(it) => it.run(output),
@@ -221,7 +225,7 @@ impl Command {
 
 /// The groups of commands in `act --help`, in the order in which a new user needs them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Work", &["run", "apply", "verify", "scout", "cancel", "edit", "acp"]),
+    ("Work", &["run", "apply", "verify", "scout", "cancel", "edit", "acp", "mcp"]),
     ("Look", &["status", "queue", "history", "diff", "logs", "report", "metrics"]),
     ("Components", &["components"]),
     ("Record", &["audit", "verify-claim"]),
@@ -256,8 +260,29 @@ impl From<Color> for ColourWish {
     }
 }
 
+/// Has the process get SIGTERM when the process that started it dies, if that is the server which the environment names. A
+/// command of `act mcp` would otherwise spend time and tokens for nobody after its server was killed.
+fn end_with_parent() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{
+            Pid, Signal, getppid, kill_process, set_parent_process_death_signal,
+        };
+        let named = std::env::var(crate::mcp::PARENT).ok().and_then(|pid| pid.parse().ok());
+        let Some(parent) = named.and_then(Pid::from_raw) else { return };
+        if getppid() == Some(parent) && set_parent_process_death_signal(Some(Signal::TERM)).is_ok()
+        {
+            // It may have died in between.
+            if getppid() != Some(parent) {
+                let _ = kill_process(rustix::process::getpid(), Signal::TERM);
+            }
+        }
+    }
+}
+
 /// Runs one command line, prints its result or failure, and returns the exit code.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
+    end_with_parent();
     let arguments: Vec<_> = arguments.into_iter().collect();
     let matches = match program().try_get_matches_from(&arguments) {
         Ok(matches) => matches,

@@ -1,4 +1,4 @@
-//! `act init --for AGENT`: adds the gate of act to the settings of another agent, and removes them again.
+//! `act init --for AGENT`: adds the MCP server and the gate of act to the settings of another agent, and removes them again.
 //!
 //! [`targets`] is the only place that knows the files and the shapes of each agent; `specs/hooks.md` says where they were
 //! read. [`settings`](super::settings) changes the files.
@@ -184,6 +184,7 @@ fn targets(
         Scope::Project => project,
         Scope::User => user,
     };
+    let server = json!({"command": command.act, "args": ["mcp"]});
     let (stop, begin) = (command.seconds, BEGIN);
     // The shape that Claude Code introduced and others took over.
     let group = |seconds: u64, unit: u64| {
@@ -198,22 +199,31 @@ fn targets(
     };
     match agent {
         HookAgent::Claude => {
-            // With CLAUDE_CONFIG_DIR the file is in that directory.
+            // With CLAUDE_CONFIG_DIR both files are in that directory.
             let moved = scope == Scope::User && std::env::var_os("CLAUDE_CONFIG_DIR").is_some();
             let settings = if moved { "settings.json" } else { ".claude/settings.json" };
-            vec![target(settings, Format::Json, both("Stop", "SessionStart", 1))]
+            let mcp = Piece::member(&["mcpServers"], "act", server);
+            vec![
+                target(pick(".mcp.json", ".claude.json"), Format::Json, vec![mcp]),
+                target(settings, Format::Json, both("Stop", "SessionStart", 1)),
+            ]
         }
         HookAgent::Codex => {
+            let server = json!({"command": command.act, "args": ["mcp"], "tool_timeout_sec": stop});
+            let mcp = Piece::member(&["mcp_servers"], "act", server);
             let (config, hooks) = (
                 pick(".codex/config.toml", "config.toml"),
                 pick(".codex/hooks.json", "hooks.json"),
             );
             // Codex warns about a layer with hooks in both files.
-            let (file, format) = match exists(hooks) {
-                true => (hooks, Format::Json),
-                false => (config, Format::Toml),
-            };
-            vec![target(file, format, both("Stop", "SessionStart", 1))]
+            if exists(hooks) {
+                return vec![
+                    target(config, Format::Toml, vec![mcp]),
+                    target(hooks, Format::Json, both("Stop", "SessionStart", 1)),
+                ];
+            }
+            let pieces = [vec![mcp], both("Stop", "SessionStart", 1)].concat();
+            vec![target(config, Format::Toml, pieces)]
         }
         HookAgent::Copilot => {
             let hook = |seconds: u64| {
@@ -224,14 +234,22 @@ fn targets(
                 Piece::element(&["hooks", "sessionStart"], hook(begin)),
                 Piece::element(&["hooks", "agentStop"], hook(stop)),
             ];
+            let server =
+                json!({"type": "local", "command": command.act, "args": ["mcp"], "tools": ["*"]});
+            let mcp = Piece::member(&["mcpServers"], "act", server);
             let mut hooks =
                 target(pick(".github/hooks/act.json", "hooks/act.json"), Format::Json, pieces);
             hooks.skeleton = vec![Piece::member(&[], "version", json!(1))];
-            vec![hooks]
+            vec![
+                target(pick(".github/mcp.json", "mcp-config.json"), Format::Json, vec![mcp]),
+                hooks,
+            ]
         }
         HookAgent::Gemini => {
+            let server = json!({"command": command.act, "args": ["mcp"], "timeout": stop * 1000});
+            let mcp = Piece::member(&["mcpServers"], "act", server);
             // Its limits are in milliseconds.
-            let pieces = both("AfterAgent", "SessionStart", 1000);
+            let pieces = [vec![mcp], both("AfterAgent", "SessionStart", 1000)].concat();
             vec![target(pick(".gemini/settings.json", "settings.json"), Format::Json, pieces)]
         }
         HookAgent::Cursor => {
@@ -241,14 +259,24 @@ fn targets(
                 Piece::element(&["hooks", "sessionStart"], hook(begin)),
                 Piece::element(&["hooks", "stop"], hook(stop)),
             ];
+            let mcp = Piece::member(&["mcpServers"], "act", server);
             let mut hooks = target(pick(".cursor/hooks.json", "hooks.json"), Format::Json, pieces);
             hooks.skeleton = vec![Piece::member(&[], "version", json!(1))];
-            vec![hooks]
+            vec![target(pick(".cursor/mcp.json", "mcp.json"), Format::Json, vec![mcp]), hooks]
         }
         HookAgent::Opencode => {
+            let server = json!({"type": "local", "command": [command.act, "mcp"], "enabled": true});
+            let mcp = Piece::member(&["mcp"], "act", server);
+            let config = if exists("opencode.jsonc") { "opencode.jsonc" } else { "opencode.json" };
             let plugin = Piece::member(&[], "", plugin(&command.words(agent, stop)).into());
-            let file = pick(".opencode/plugins/act.js", "plugins/act.js");
-            vec![target(file, Format::Whole, vec![plugin])]
+            vec![
+                target(config, Format::Json, vec![mcp]),
+                target(
+                    pick(".opencode/plugins/act.js", "plugins/act.js"),
+                    Format::Whole,
+                    vec![plugin],
+                ),
+            ]
         }
     }
 }
@@ -557,6 +585,12 @@ fn advice(agent: HookAgent, scope: Scope, root: Option<&Root>) -> Vec<String> {
             notes.push(
                 "Codex runs no new or changed hook before you trust it: start `codex`, type `/hooks`, read the two hooks of \
                  act and trust them; act cannot do or see that"
+                    .to_owned(),
+            );
+        }
+        HookAgent::Claude if scope == Scope::Project => {
+            notes.push(
+                "Claude Code asks once whether it may start the server `act` of .mcp.json"
                     .to_owned(),
             );
         }
