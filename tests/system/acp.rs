@@ -5,8 +5,9 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::harness::acp::Agent;
 use crate::harness::script::{attempt, call, done, opening, script};
-use crate::harness::{Act, image, program};
+use crate::harness::{Act, image, json as documents, program};
 
 fn repository() -> Act {
     Act::new()
@@ -46,4 +47,31 @@ fn the_published_sdk_runs_follows_cancels_refuses_and_loads() {
     ] {
         assert!(told.stdout_text().contains(story), "{told}");
     }
+}
+
+/// ACP-32: what a person allowed through a client holds for that prompt, and not for a later `act apply`.
+#[test]
+fn a_guarded_path_that_only_a_client_allowed_is_refused_by_a_later_apply() {
+    let mut turns = opening("write the settings");
+    turns.push(call("create", json!({"path": ".vscode/settings.json", "content": "{}\n"})));
+    turns.push(done());
+    let act = repository().script(&script(turns));
+    let mut agent = Agent::start(&act, &[]);
+    let session = agent.session("dry_run");
+    let prompt = agent.prompt(&session, "write the settings of the editor");
+    let question = agent.question();
+    agent.select(&question, "allow");
+    let question = agent.question();
+    agent.select(&question, "reject");
+    agent.client.answer(prompt).unwrap();
+    let said = agent.client.text();
+    let (_, rest) = said.split_once("`act apply ").unwrap_or_else(|| panic!("{said}"));
+    let task = rest.split('`').next().unwrap().to_owned();
+    agent.end();
+
+    act.clone().act(["apply", &task, "--show"]).status(0).stdout_has(".vscode/settings.json");
+    let told = act.clone().script("turns: []").act(["apply", &task, "--json"]).status(1);
+    let refusal = documents::lines(&told).pop().unwrap();
+    assert!(refusal.to_string().contains(".vscode/settings.json"), "{refusal:#}");
+    assert!(!act.repo().join(".vscode").exists());
 }

@@ -3,69 +3,14 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::process::Child;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use act_acp::testing::TestClient;
 use serde_json::{Value, json};
 
-use crate::harness::Act;
+use crate::costs::{PRICES, turns as priced};
+use crate::harness::acp::Agent;
 use crate::harness::proposals::repository;
 use crate::harness::script::{call, done, opening, script};
-
-/// `act acp` with its client.
-struct Agent {
-    client: TestClient,
-    process: Child,
-    repo: String,
-}
-
-impl Agent {
-    fn start(act: &Act, arguments: &[&str]) -> Self {
-        let mut process = act.piped(&[&["acp"], arguments].concat());
-        let (to, from) = (process.stdin.take().unwrap(), process.stdout.take().unwrap());
-        let mut client = TestClient::new(to, from);
-        let answer = client.call("initialize", &json!({"protocolVersion": 1})).unwrap();
-        assert_eq!(answer["result"]["agentInfo"]["name"], "act");
-        let repo = act.repo().canonicalize().unwrap().to_str().unwrap().to_owned();
-        Self { client, process, repo }
-    }
-
-    fn session(&mut self, mode: &str) -> String {
-        let opened = self.client.call("session/new", &json!({"cwd": self.repo, "mcpServers": []}));
-        let session = opened.unwrap()["result"]["sessionId"].as_str().unwrap().to_owned();
-        let set = json!({"sessionId": session, "modeId": mode});
-        assert!(self.client.call("session/set_mode", &set).unwrap()["error"].is_null());
-        session
-    }
-
-    fn prompt(&mut self, session: &str, text: &str) -> u64 {
-        let prompt = json!([{"type": "text", "text": text}]);
-        let params = json!({"sessionId": session, "prompt": prompt});
-        self.client.request("session/prompt", &params).unwrap()
-    }
-
-    fn question(&mut self) -> Value {
-        self.client.until(|message| message["method"] == "session/request_permission").unwrap()
-    }
-
-    fn select(&mut self, question: &Value, option: &str) {
-        let outcome = json!({"outcome": {"outcome": "selected", "optionId": option}});
-        let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": outcome});
-        self.client.send(&answer).unwrap();
-    }
-
-    /// Closes the stream, and returns the standard error and how long the end took.
-    fn end(mut self) -> (String, Duration) {
-        drop(self.client);
-        let begun = Instant::now();
-        let status = self.process.wait().unwrap();
-        let took = begun.elapsed();
-        let stderr = std::io::read_to_string(self.process.stderr.take().unwrap()).unwrap();
-        assert_eq!(status.code(), Some(0), "{stderr}");
-        (stderr, took)
-    }
-}
 
 fn guarded(path: &str) -> Value {
     call("create", json!({"path": path, "content": "{}\n"}))
@@ -119,6 +64,31 @@ fn a_guarded_path_is_written_only_after_the_person_allowed_it() {
         ]
     );
     act.act(["audit", "verify"]).status(0);
+}
+
+/// ACP-25, ACP-26
+#[test]
+fn a_prompt_ends_when_its_cost_is_spent_and_usage_says_what_it_cost() {
+    let act = repository().without_engine().config_toml(PRICES).script(&script(priced()));
+    let mut agent = Agent::start(&act, &["--max-cost", "0.003"]);
+    let session = agent.session("dry_run");
+    let prompt = agent.prompt(&session, "write it");
+    let ended = agent.client.answer(prompt).unwrap();
+    assert_eq!(ended["result"]["stopReason"], "max_tokens", "{}", agent.client.text());
+    let updates = agent.client.updates();
+    let usage = updates.iter().rfind(|update| update["sessionUpdate"] == "usage_update").unwrap();
+    // Two requests of $0.0015 reach the limit.
+    assert_eq!(usage["cost"], json!({"amount": 0.003, "currency": "USD"}));
+    agent.end();
+
+    let act = repository().without_engine().script(&script(priced()));
+    let mut agent = Agent::start(&act, &["--max-cost", "5"]);
+    let session = agent.session("dry_run");
+    let prompt = agent.prompt(&session, "write it");
+    let ended = agent.client.answer(prompt).unwrap();
+    assert_eq!(ended["result"]["stopReason"], "refusal");
+    assert!(agent.client.text().contains("is not known"), "{}", agent.client.text());
+    agent.end();
 }
 
 /// ACP-15, ACP-16, ACP-20: the tasks of a session, and nobody else's.

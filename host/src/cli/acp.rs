@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use super::{block_on, secrets};
 use act_acp::{Options, TasksOfThisUser};
-use act_core::Failure;
 use act_core::exit::Exit;
+use act_core::{Failure, Usd};
 
 const AFTER_HELP: &str = "\
 Examples:
   act acp                        what an editor starts
   act acp --repo ~/src/parser    only for this repository
+  act acp --max-cost 2.50        a task costs at most $2.50
 
 An entry for Zed, in settings.json:
   \"agent_servers\": {\"act\": {\"type\": \"custom\", \"command\": \"act\",
@@ -36,6 +37,10 @@ pub(super) struct Acp {
     /// task ends STUCK
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_tokens: Option<u64>,
+    /// The most that each task may cost, in place of `limits.max_cost` in agent.yaml and config.toml: dollars for all requests;
+    /// when they are spent, the task ends STUCK. Tasks are refused if the price of the model is not known
+    #[arg(long, value_name = "USD", value_parser = super::run::dollars)]
+    max_cost: Option<Usd>,
 }
 
 impl Acp {
@@ -51,6 +56,7 @@ impl Acp {
         let options = Options {
             repositories,
             max_tokens: self.max_tokens,
+            max_cost: self.max_cost,
             secrets: secrets(),
             patience: None,
         };

@@ -12,8 +12,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use act_core::Failure;
 use act_core::secret::Secrets;
+use act_core::{Failure, Usd};
 use act_task::SessionId;
 
 use crate::prompt;
@@ -46,6 +46,8 @@ pub struct Options {
     pub repositories: Vec<PathBuf>,
     /// Maximum number of tokens of each task.
     pub max_tokens: Option<u64>,
+    /// The most that each task may cost.
+    pub max_cost: Option<Usd>,
     /// Keys that no message may hold.
     pub secrets: Secrets,
     /// How long a permission waits for the person; `None` for ten minutes.
@@ -445,7 +447,11 @@ impl Server {
         let session = Session::new(
             (id.clone(), root, open.cwd.clone()),
             (self.wire.clone(), Arc::clone(&self.tasks)),
-            (self.options.patience.unwrap_or(PATIENCE), self.options.max_tokens),
+            (
+                self.options.patience.unwrap_or(PATIENCE),
+                self.options.max_tokens,
+                self.options.max_cost,
+            ),
         );
         let names = |list: &Option<Vec<Value>>| list.as_ref().is_some_and(|list| !list.is_empty());
         if names(&open.mcp_servers) {

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use act_core::Failure;
 use act_core::consent::{Answer, Consent};
 use act_core::event::{Event, EventKind, NoticeLevel, Sink};
 use act_core::verification::{Verdict, Verification};
+use act_core::{Failure, Usd};
 use act_task::{ApplyArgs, Client, Mode as TaskMode, PastTask, RunArgs, SessionId};
 
 use crate::tasks::Tasks;
@@ -74,6 +74,7 @@ pub(crate) struct Session {
     /// How long a question to the person waits for its answer.
     patience: Duration,
     max_tokens: Option<u64>,
+    max_cost: Option<Usd>,
     translation: Arc<Mutex<Translation>>,
     state: Mutex<State>,
 }
@@ -106,12 +107,23 @@ impl Session {
     pub(crate) fn new(
         (id, root, cwd): (SessionId, PathBuf, String),
         (wire, tasks): (Wire, Arc<dyn Tasks>),
-        (patience, max_tokens): (Duration, Option<u64>),
+        (patience, max_tokens, max_cost): (Duration, Option<u64>, Option<Usd>),
     ) -> Arc<Self> {
         let budget = max_tokens.or_else(|| tasks.token_budget(&root));
         let translation = Arc::new(Mutex::new(Translation::new(&root, budget)));
         let state = Mutex::new(State { mode: Mode::Run, prompt: None, task: None });
-        Arc::new(Self { id, root, cwd, wire, tasks, patience, max_tokens, translation, state })
+        Arc::new(Self {
+            id,
+            root,
+            cwd,
+            wire,
+            tasks,
+            patience,
+            max_tokens,
+            max_cost,
+            translation,
+            state,
+        })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -192,6 +204,9 @@ impl Session {
     pub(crate) async fn replay(&self, past: Vec<PastTask>) -> Result<(), Gone> {
         for task in past {
             self.translation().begin();
+            if task.is_cut {
+                self.translation().cost_is_unknown();
+            }
             self.update(&translation::user_message(&task.text));
             for line in task.lines {
                 let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
@@ -238,7 +253,7 @@ impl Turn {
             allow_paths: vec![],
             allow_test_changes: vec![],
             max_tokens: self.session.max_tokens,
-            max_cost: None,
+            max_cost: self.session.max_cost,
             no_agents_md: false,
             mode,
             script: None,
@@ -312,7 +327,7 @@ impl Turn {
             task: Some(dry_run),
             repo: session.root.clone(),
             max_tokens: session.max_tokens,
-            max_cost: None,
+            max_cost: session.max_cost,
         };
         match session.tasks.apply(args) {
             Ok(mut args) => {

@@ -15,7 +15,7 @@ use act_core::consent::Answer;
 use act_core::event::{EditedText, EventKind, Events, Milestone, ModelUsage, Sink, StepOutput};
 use act_core::exit::Exit;
 use act_core::verification::{Status, Verdict, Verification};
-use act_core::{Failure, TaskState};
+use act_core::{Failure, TaskState, Usd};
 use act_task::{ApplyArgs, Client, Mode, PastSession, PastTask, RunArgs, SessionId};
 
 use crate::testing::TestClient;
@@ -108,7 +108,7 @@ impl Played {
             status: Some(200),
             attempt: 1,
             usage: ModelUsage { input: 900, cached: 0, cache_write: 0, output: 100 },
-            cost_usd: None,
+            cost_usd: if text.contains("free") { None } else { Usd::parse("0.0125") },
             duration_ms: 5,
             error: None,
         });
@@ -370,6 +370,33 @@ fn the_mode_decides_what_a_prompt_starts() {
             code::INVALID_PARAMS
         );
     }
+    server.end();
+}
+
+// ACP-25, ACP-26
+#[test]
+fn usage_names_the_cost_of_the_session_and_each_task_gets_the_limit_of_the_program() {
+    let limit = Usd::parse("2.5");
+    let mut server = Server::with(Options { max_cost: limit, ..Options::default() });
+    let session = server.session();
+    for text in ["write it", "and more", "free of charge, or so", "at last"] {
+        assert_eq!(server.stop_reason(&session, text), "end_turn");
+    }
+    // Another session has a sum of its own.
+    let other = server.session();
+    assert_eq!(server.stop_reason(&other, "write it"), "end_turn");
+    let updates = server.client.updates();
+    let usage = updates.iter().filter(|update| update["sessionUpdate"] == "usage_update");
+    let costs: Vec<_> = usage.map(|update| update["cost"].clone()).collect();
+    let dollars = |amount: f64| json!({"amount": amount, "currency": "USD"});
+    let unknown = Value::Null;
+    assert_eq!(
+        costs,
+        [dollars(0.0125), dollars(0.025), unknown.clone(), unknown, dollars(0.0125)],
+        "a sum with an unknown part is unknown, and never zero"
+    );
+    let played = server.played.texts.lock().unwrap().clone();
+    assert!(played.len() == 5 && played.iter().all(|args| args.max_cost == limit));
     server.end();
 }
 

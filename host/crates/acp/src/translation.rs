@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use act_core::event::EditedText;
-use act_core::terminal_text;
+use act_core::{Usd, terminal_text};
 use serde_json::{Value, json};
 
 /// Bytes of a title, which is one line.
@@ -57,6 +57,8 @@ pub(crate) struct Translation {
     calls: u64,
     /// Tokens that a task may spend.
     budget: Option<u64>,
+    /// The cost of all tasks of the session; `None` once the cost of a request is not known.
+    cost: Option<Usd>,
     task: TaskSoFar,
 }
 
@@ -108,12 +110,18 @@ enum Phase {
 
 impl Translation {
     pub(crate) fn new(root: &Path, budget: Option<u64>) -> Self {
-        Self { root: root.to_owned(), calls: 0, budget, task: TaskSoFar::default() }
+        let cost = Some(Usd::ZERO);
+        Self { root: root.to_owned(), calls: 0, budget, cost, task: TaskSoFar::default() }
     }
 
     /// Begins the next task.
     pub(crate) fn begin(&mut self) {
         self.task = TaskSoFar::default();
+    }
+
+    /// Has no later update name a cost, because a part of the sum is missing.
+    pub(crate) fn cost_is_unknown(&mut self) {
+        self.cost = None;
     }
 
     pub(crate) fn ended(&self) -> Option<Ended> {
@@ -356,6 +364,11 @@ impl Translation {
         let tokens =
             |key: &str| usage.and_then(|usage| usage.get(key)).and_then(Value::as_u64).unwrap_or(0);
         let more = tokens("input").saturating_add(tokens("output"));
+        let cost = event.get("cost_usd").and_then(Value::as_str).and_then(Usd::parse);
+        self.cost = self.cost.zip(cost).map(|(mut sum, cost)| {
+            sum += cost;
+            sum
+        });
         let mut updates = vec![];
         if let Some(error) =
             event.get("error").and_then(Value::as_str).filter(|why| *why != "cancelled")
@@ -366,7 +379,13 @@ impl Translation {
             self.task.tokens = self.task.tokens.saturating_add(more);
             let used = self.task.tokens;
             let size = self.budget.unwrap_or(used);
-            updates.push(json!({"sessionUpdate": "usage_update", "used": used, "size": size}));
+            let mut update = json!({"sessionUpdate": "usage_update", "used": used, "size": size});
+            // The protocol has a number here; the sum itself is exact.
+            let amount = self.cost.and_then(|cost| cost.to_string().parse::<f64>().ok());
+            if let (Some(amount), Some(update)) = (amount, update.as_object_mut()) {
+                update.insert("cost".to_owned(), json!({"amount": amount, "currency": "USD"}));
+            }
+            updates.push(update);
         }
         updates
     }
