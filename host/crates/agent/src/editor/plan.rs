@@ -166,7 +166,7 @@ impl Session<'_> {
         let instruction = format!(
             "{}{}{}",
             prompt::replanning(fewer),
-            prompt::not_disproved(unrelated.as_deref()),
+            prompt::not_disproved(unrelated.as_ref()),
             self.whom_to_ask()
         );
         self.message_with_facts(self.plans.ended(), &instruction)

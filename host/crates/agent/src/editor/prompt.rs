@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::check::CHECKS;
 use super::plan::{PlanGoals, TriedPlan};
 use super::scouts::QUESTIONS;
-use super::verify::{HARD_STOP_AFTER, REPLAN_AFTER, last_failure};
+use super::verify::{HARD_STOP_AFTER, REPLAN_AFTER, Unrelated, last_failure};
 use super::{Aim, CONVERSATION_BYTES, EarlierTask, Session, TURNS_PER_ATTEMPT, TaskInput};
 use crate::context::{ScoutPayload, VerifiedRun};
 use crate::instructions::InstructionFile;
@@ -603,14 +603,20 @@ pub(super) fn replanning(fewer: Option<(usize, usize, &str)>) -> String {
     text
 }
 
-/// Says that failures do not disprove the strategy, where the host knows that they do not come from the change. `why`: how it
-/// knows.
-pub(super) fn not_disproved(why: Option<&str>) -> String {
-    let Some(why) = why else { return String::new() };
-    format!(
-        " {why}. Such failures do not disprove a strategy: the last one may stay if `learned` names them and says what they \
-         depend on; `done` may name what is left of them."
-    )
+/// Says that failures do not disprove the strategy, or may not, where they do not come from the change or may not.
+pub(super) fn not_disproved(unrelated: Option<&Unrelated>) -> String {
+    match unrelated {
+        None => String::new(),
+        Some(Unrelated::Known(why)) => format!(
+            " {why}. Such failures do not disprove a strategy: the last one may stay if `learned` names them and says what \
+             they depend on; `done` may name what is left of them."
+        ),
+        Some(Unrelated::Possible(why)) => format!(
+            " {why}: either your change does not reach what fails yet, or the failures do not come from it (a test that is \
+             not deterministic, the environment). Find out which before you choose a strategy; `check` can run one test \
+             alone, several times. The last strategy may stay if `learned` names the failures and what you found."
+        ),
+    }
 }
 
 /// The instruction after a conversation that became longer than the model accepts. The last strategy is in force.

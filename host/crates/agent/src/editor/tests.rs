@@ -771,6 +771,95 @@ fn a_replan_lists_every_run_and_lets_a_better_strategy_be_refined() {
     assert!(told.reasons().contains(&"same_strategy"), "{:?}", told.reasons());
 }
 
+/// The first message of a conversation.
+fn opening_of(told: &fakes::Ending, conversation: usize) -> String {
+    let first = told.conversations[conversation].iter().find_map(|message| match message {
+        fakes::Message::User(text) => Some(text.clone()),
+        _ => None,
+    });
+    first.unwrap()
+}
+
+/// A plan with the strategy `write it` and what was learned.
+fn having_learned(learned: &str) -> Turn {
+    let (none, strategy) = (Vec::<String>::new(), "Write it");
+    let plan = json!({
+        "criteria": none, "acceptance": none, "strategy": strategy, "learned": learned,
+    });
+    call("plan", plan)
+}
+
+/// EDITOR-87: the strategy stays if `learned` names the failures, and only then.
+#[test]
+fn failures_that_were_there_before_the_first_edit_disprove_no_strategy() {
+    let old = |more: &str| attempt(&format!("FAIL old: no\n{more}\n"));
+    let three = || [plan("write it")].into_iter().chain(["x", "y", "z"].into_iter().flat_map(old));
+    let end = || {
+        let plans = [plan("write it"), having_learned("the old failure needs a clock")];
+        plans.into_iter().chain(attempt("right\n")).chain([done()])
+    };
+    let story = || Story::new().file("answer.txt", "FAIL old: no\n").turns(three());
+    let told = story().baseline().turns(end()).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    let opening = opening_of(&told, 1);
+    let why = "All failures of these attempts were there before your first edit. Such failures do not disprove";
+    assert!(opening.contains(why), "{opening}");
+    assert_eq!(told.reasons().iter().filter(|word| **word == "same_strategy").count(), 1);
+
+    // Without a baseline nobody knows, so that the strategy counts as one that failed.
+    let told = story().turns(end().take(2)).turns([say("hm"), say("hm"), say("hm")]).run();
+    assert!(!opening_of(&told, 1).contains("disprove a strategy"));
+    assert_eq!(told.reasons().iter().filter(|word| **word == "same_strategy").count(), 2);
+}
+
+/// EDITOR-87
+#[test]
+fn a_tree_with_two_results_disproves_no_strategy() {
+    let turns = [plan("write it")].into_iter().chain(attempt("varies\n"));
+    let turns = turns.chain([verify(), verify()]).chain(attempt("wrong\n"));
+    let turns = turns.chain([plan("write it"), having_learned("it depends on the number of runs")]);
+    let told = Story::new().turns(turns).turns(attempt("right\n")).turns([done()]).run();
+    assert_eq!((told.state(), told.runs), (("SUCCESS", None), 4));
+    let opening = opening_of(&told, 1);
+    let why = format!("One tree ended differently in {} and {}. Such", run_id(2), run_id(1));
+    let other = format!("One tree ended differently in {} and {}. Such", run_id(1), run_id(2));
+    assert!(opening.contains(&why) || opening.contains(&other), "{opening}");
+    assert_eq!(told.reasons().iter().filter(|word| **word == "same_strategy").count(), 1);
+}
+
+/// EDITOR-87: a test that is not deterministic may fail alike on each tree, and no baseline may have run.
+#[test]
+fn failures_that_are_alike_on_different_trees_and_in_no_changed_file_may_not_come_from_the_change()
+{
+    let log = |place: &str, message: &str, more: usize| {
+        format!(
+            "--- FAIL: TestClock (0.0{more}s)\n    {place}:4: {message}\nFAIL\tx\t0.1s\n# {more}\n"
+        )
+    };
+    let may = "none of them names a file that you changed: either your change does not reach";
+    let three = |logs: [String; 3]| {
+        let attempts = logs.into_iter().flat_map(|log| attempt(&log));
+        let turns = [plan("write it")].into_iter().chain(attempts);
+        Story::new().file("clock_test.go", "package x\n").turns(turns)
+    };
+    let end = || attempt("right\n").into_iter().chain([done()]);
+    let kept = [plan("write it"), having_learned("TestClock fails by itself")];
+    let alike = [1, 2, 3].map(|n| log("clock_test.go", "it is late", n));
+    let told = three(alike).turns(kept).turns(end()).run();
+    assert_eq!(told.state(), ("SUCCESS", None));
+    assert!(opening_of(&told, 1).contains(may), "{}", opening_of(&told, 1));
+    assert_eq!(told.reasons().iter().filter(|word| **word == "same_strategy").count(), 1);
+
+    // Another message, a place in the changed file, and a place outside of the repository say nothing of the kind.
+    let messages = [1, 2, 3].map(|n| log("clock_test.go", &format!("it is late by {n} hours"), n));
+    let changed = [1, 2, 3].map(|n| log("answer.txt", "it is late", n));
+    let unknown = [1, 2, 3].map(|n| log("elsewhere_test.go", "it is late", n));
+    for logs in [messages, changed, unknown] {
+        let told = three(logs).turns([plan("another")]).turns(end()).run();
+        assert!(!opening_of(&told, 1).contains(may), "{}", opening_of(&told, 1));
+    }
+}
+
 /// EDITOR-76: the model learns at once that its own line is in the failures; after a green run that line is no news.
 #[test]
 fn a_failure_in_a_line_that_the_task_wrote_names_the_line() {
@@ -1238,6 +1327,10 @@ fn a_check_runs_after_the_edits_of_its_turn_and_is_no_verification() {
         .run();
     assert_eq!((told.state(), told.runs), (("SUCCESS", None), 4));
     assert_eq!(told.conversations.len(), 2, "three red runs are a REPLAN");
+    // EDITOR-26: what the checks have shown is not lost with the conversation.
+    let opening = opening_of(&told, 1);
+    let shown = opening.split_once("Last checks, which count nowhere").unwrap().1;
+    assert_eq!(shown.matches("ran one").count(), 3, "{opening}");
 }
 
 fn verify_call() -> (&'static str, Value) {

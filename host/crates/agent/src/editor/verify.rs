@@ -79,17 +79,16 @@ impl Session<'_> {
         Ok((0..self.results.len()).filter(|at| judges(&self.results[*at])).collect())
     }
 
-    /// Returns how the host knows that the failures of the ending strategy do not come from the change: all of them were there
-    /// before it, or one tree had two results.
-    pub(super) fn failures_of_no_change(&self) -> Option<String> {
+    /// Returns why the failures of the ending strategy may not come from the change, or `None` where nothing says so.
+    pub(super) fn failures_of_no_change(&self) -> Option<Unrelated> {
         let failed = |run: &&VerifiedRun| run.status == Status::Fail;
         let mut last = self.plans.attempts().filter(failed).collect::<Vec<_>>();
         last.drain(..last.len().saturating_sub(REPLAN_AFTER as usize));
         let known = |run: &&VerifiedRun| self.baseline.as_ref().is_some_and(|it| it.knows(run));
         if !last.is_empty() && last.iter().all(known) {
-            return Some(
+            return Some(Unrelated::Known(
                 "All failures of these attempts were there before your first edit".to_owned(),
-            );
+            ));
         }
         let of_last = |one: &&JudgedTree| last.iter().any(|run| run.run_id == one.run.run_id);
         let judged: Vec<_> = self.results.iter().filter(of_last).collect();
@@ -102,9 +101,21 @@ impl Session<'_> {
                 && other.run.status != Status::InfraError
                 && differ(&one.run, &other.run)
         });
-        two_results.next().map(|(one, other)| {
+        if let Some((one, other)) = two_results.next() {
             let id = |run: &VerifiedRun| run.run_id.clone().unwrap_or_else(|| "a run".to_owned());
-            format!("One tree ended differently in {} and {}", id(&other.run), id(&one.run))
+            return Some(Unrelated::Known(format!(
+                "One tree ended differently in {} and {}",
+                id(&other.run),
+                id(&one.run)
+            )));
+        }
+        let changed: Vec<_> = self.changed_paths().collect();
+        failed_alike_elsewhere(&last, &changed).then(|| {
+            Unrelated::Possible(format!(
+                "The same failures with the same messages ended each of these {} attempts, whose trees differ, and none \
+                 of them names a file that you changed",
+                last.len()
+            ))
         })
     }
 
@@ -750,6 +761,44 @@ fn differ(one: &VerifiedRun, other: &VerifiedRun) -> bool {
         || identities(one) != identities(other)
 }
 
+/// Why the failures of a strategy may not come from the change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Unrelated {
+    /// The host knows it: they were there before the change, or one tree had two results.
+    Known(String),
+    /// They look like it. A test that fails alike on each tree may be one that the change does not reach yet, or one that
+    /// fails by itself, which only the model can find out.
+    Possible(String),
+}
+
+/// Returns whether as many runs as a REPLAN needs failed alike on different trees, and no failure names one of the changed
+/// files. A failure without a place in the repository may be anywhere, so it counts as one that may name them.
+fn failed_alike_elsewhere(runs: &[&VerifiedRun], changed: &[String]) -> bool {
+    let [first, rest @ ..] = runs else { return false };
+    let trees: BTreeSet<_> = runs.iter().filter_map(|run| run.tree.as_ref()).collect();
+    let elsewhere = |failure: &Failure| {
+        let names = |path: &String| {
+            failure.name.contains(path.as_str())
+                || failure.place.iter().chain(&failure.frames).any(|place| place.path == *path)
+        };
+        failure.place.is_some() && !changed.iter().any(names)
+    };
+    let messages = |run: &VerifiedRun| -> BTreeSet<String> {
+        let failures = run.failures.failures.iter();
+        failures.map(|one| untimed(&one.headline()).into_owned()).collect()
+    };
+    runs.len() == REPLAN_AFTER as usize
+        && trees.len() == runs.len()
+        && !first.failures.failures.is_empty()
+        && runs.iter().all(|run| run.failures.more == 0)
+        && first.failures.failures.iter().all(elsewhere)
+        && rest.iter().all(|run| {
+            run.failing_step == first.failing_step
+                && messages(run) == messages(first)
+                && run.failures.failures.iter().all(elsewhere)
+        })
+}
+
 /// The sentence for a tree that gave two results.
 fn not_deterministic(other: &VerifiedRun) -> String {
     let id = other.run_id.as_deref().unwrap_or("an earlier run");
@@ -1353,6 +1402,38 @@ mod tests {
             assert!(text.contains(group), "{text}");
             // The message is in the group and at no other place.
             assert_eq!(described(&run(1, &many)).matches("it is broken").count(), 1);
+        }
+
+        /// EDITOR-87
+        #[test]
+        fn a_group_says_how_many_of_its_failures_have_other_values() {
+            let failed = |values: &[u32]| -> String {
+                let failures: String = (1..)
+                    .zip(values)
+                    .map(|(n, value)| {
+                        format!(
+                            "--- FAIL: Test{n} (0.00s)\n    c_test.go:{n}: got {value}, want 7\n"
+                        )
+                    })
+                    .collect();
+                let noise = "noise of the test binary\n".repeat(90);
+                let log = format!("{failures}{noise}FAIL\tx\t0.1s\n");
+                failed_answer(&run(1, &log), None, None, &[])
+            };
+            for (values, head) in [
+                (&[1, 1, 1][..], "\n3 × got 1, want 7 · src/c_test.go:1"),
+                (
+                    &[1, 2, 1],
+                    "\n3 × got 1, want 7 (the first; 1 has other values) · src/c_test.go:1",
+                ),
+                (
+                    &[1, 2, 3],
+                    "\n3 × got 1, want 7 (the first; 2 have other values) · src/c_test.go:1",
+                ),
+            ] {
+                let text = failed(values);
+                assert!(text.contains(head), "{head}: {text}");
+            }
         }
 
         /// EDITOR-57

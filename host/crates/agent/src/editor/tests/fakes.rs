@@ -116,6 +116,7 @@ pub(super) struct Story {
     real: Option<Real>,
     more_tools: Vec<Arc<dyn Tool>>,
     aim: Aim,
+    baseline: bool,
     agents_md: bool,
     evidence: EvidenceRule,
     checks: Checks,
@@ -124,7 +125,8 @@ pub(super) struct Story {
 
 impl Story {
     /// `answer.txt` holds `none`; a run is green when one of its lines is `right`, or when one is `sometimes` and a run of
-    /// this text was red before. A line `slow` lets the step run out of time.
+    /// this text was red before. A line `slow` lets the step run out of time. With a line `varies` each run has a failure of
+    /// another name.
     pub(super) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().join("repo");
@@ -148,6 +150,7 @@ impl Story {
             real: None,
             more_tools,
             aim,
+            baseline: false,
             agents_md: true,
             evidence,
             checks: Checks { mode: CheckMode::Any, templates: vec![] },
@@ -173,6 +176,12 @@ impl Story {
 
     pub(super) fn allows_test_changes(mut self, glob: &str) -> Self {
         self.allowed_test_changes = PathGlobs::new(&[glob.to_owned()]).unwrap();
+        self
+    }
+
+    /// The pipeline runs before the first edit.
+    pub(super) fn baseline(mut self) -> Self {
+        self.baseline = true;
         self
     }
 
@@ -300,7 +309,7 @@ impl Story {
             notes: (self.aim == Aim::Green).then(notes),
             aim: self.aim,
             draft: None,
-            baseline: false,
+            baseline: self.baseline,
             events: Events::silent(),
             cancel: CancellationToken::new(),
         };
@@ -586,6 +595,10 @@ impl Verifier for FakeVerifier {
     ) -> BoxFuture<'a, Option<Verification>> {
         let log = fs::read_to_string(self.root.join("answer.txt")).unwrap_or_default();
         let mut logs = self.logs.lock().unwrap();
+        let log = match log.lines().any(|line| line == "varies") {
+            true => format!("FAIL number {}: no\n", logs.len() + 1),
+            false => log,
+        };
         let has = |word: &str| log.lines().any(|line| line == word);
         let again = logs.iter().any(|(_, earlier)| *earlier == log);
         let verdict = match () {
