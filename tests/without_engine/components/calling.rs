@@ -54,6 +54,63 @@ fn security_line_304_a_called_tool_edits_a_copy_and_the_call_is_on_record() {
     assert_eq!(told.json()["is_error"], true, "{told}");
 }
 
+/// A component that exports one function under three names: `greet`, `cabi-realloc`, and `init` in an instance `exports`, as
+/// componentize-py does. Nothing else can be exported under the names of a runtime: `_initialize`, `_start` and `cabi_realloc`
+/// are names of core modules, which a component cannot have.
+fn with_exports_of_a_runtime() -> Vec<u8> {
+    let section = |id: u8, content: &[u8]| [&[id, content.len() as u8], content].concat();
+    let named = |name: &str| [&[0, name.len() as u8], name.as_bytes()].concat();
+    // `(module (func (export "f")))`
+    let module = [
+        b"\0asm\x01\0\0\0".to_vec(),
+        section(1, &[1, 0x60, 0, 0]),
+        section(3, &[1, 0]),
+        section(7, &[1, 1, b'f', 0, 0]),
+        section(10, &[1, 2, 0, 0x0b]),
+    ];
+    let export = |name: &str, sort: u8| [named(name), vec![sort, 0, 0]].concat();
+    [
+        b"\0asm\x0d\0\x01\0".to_vec(),
+        section(1, &module.concat()),
+        section(2, &[1, 0, 0, 0]),
+        // `f` of the module's instance, as a function of the component without parameters and result.
+        section(6, &[1, 0, 0, 1, 0, 1, b'f']),
+        section(7, &[1, 0x40, 0, 1, 0]),
+        section(8, &[1, 0, 0, 0, 0, 0]),
+        section(5, &[&[1, 1, 1], named("init").as_slice(), &[1, 0]].concat()),
+        section(
+            11,
+            &[vec![3], export("greet", 1), export("cabi-realloc", 1), export("exports", 5)]
+                .concat(),
+        ),
+    ]
+    .concat()
+}
+
+// FOREIGN-3
+#[test]
+fn functions_that_a_toolchain_exports_for_itself_are_no_tools() {
+    let act = without_engine();
+    let path = act.repo().parent().unwrap().join("runtime.wasm");
+    fs::write(&path, with_exports_of_a_runtime()).unwrap();
+    let told = act.clone().act(components(["inspect", path.to_str().unwrap(), "--json"])).status(0);
+    let document = told.document("components-inspect");
+    assert_eq!(document["tools"], json!(["greet"]), "{document:#}");
+    let left_out: Vec<_> = document["left_out"].as_array().unwrap().iter().collect();
+    let functions: Vec<_> = left_out.iter().map(|one| one["function"].as_str().unwrap()).collect();
+    assert_eq!(functions, ["cabi-realloc", "exports#init"], "{document:#}");
+    assert!(
+        left_out.iter().all(|one| one["why"].as_str().unwrap().contains("belongs to the runtime")),
+        "{document:#}"
+    );
+    approve(&act, &path, "ordinary", &[]).status(0);
+    call(&act, "greet", "{}").status(0);
+    for tool in ["exports_init", "init", "exports#init", "cabi_realloc", "_initialize"] {
+        let refusal = call(&act, tool, "{}").status(1).json();
+        assert_eq!(refusal["code"], "unknown_tool", "{tool}: {refusal:#}");
+    }
+}
+
 // CAPABILITY-52
 #[test]
 fn each_mistake_of_a_call_has_an_error_of_its_own() {
