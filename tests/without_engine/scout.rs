@@ -193,3 +193,107 @@ fn facts_are_shown_to_people_in_the_order_in_which_they_help() {
         json!([{"file": "src/price.py", "start_line": 1, "end_line": 2}])
     );
 }
+
+/// The index of outlines in a cache of its own.
+struct IndexOf {
+    cache: tempfile::TempDir,
+}
+
+impl IndexOf {
+    /// Returns a cache with the compiled components, so that no process waits for a compiler, and without an index.
+    fn new() -> Self {
+        let cache = tempfile::tempdir().unwrap();
+        let act = repository().env("XDG_CACHE_HOME", cache.path());
+        act.act(["scout", "a", "--facts", "--json"]).status(0);
+        let index = Self { cache };
+        for name in ["index.sqlite", "index.sqlite-wal", "index.sqlite-shm"] {
+            let _ = fs::remove_file(index.directory().join(name));
+        }
+        index
+    }
+
+    fn directory(&self) -> std::path::PathBuf {
+        self.cache.path().join("agent-command-tool/components")
+    }
+
+    fn connection(&self) -> rusqlite::Result<rusqlite::Connection> {
+        let flags = rusqlite::OpenFlags::SQLITE_OPEN_READ_WRITE;
+        let index =
+            rusqlite::Connection::open_with_flags(self.directory().join("index.sqlite"), flags)?;
+        index.busy_timeout(std::time::Duration::from_secs(10))?;
+        Ok(index)
+    }
+
+    /// The number of files in it; 0 before it was made.
+    fn files(&self) -> u64 {
+        let count = |index: rusqlite::Connection| {
+            index.query_row("SELECT count(*) FROM file", [], |row| row.get::<_, i64>(0))
+        };
+        self.connection().and_then(count).map_or(0, |count| u64::try_from(count).unwrap())
+    }
+}
+
+/// SYMBOLS-5, security line 471
+#[test]
+fn processes_share_an_index_though_one_is_killed_while_it_writes_it() {
+    const FILES: usize = 1_500;
+    let act = repository();
+    for n in 0..FILES {
+        let body: String =
+            (0..40).map(|m| format!("def part_{n}_{m}(x):\n    return x + {m}\n\n")).collect();
+        let path = act.repo().join(format!("src/d{}/file_{n}.py", n % 30));
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, body).unwrap();
+    }
+    let question = ["scout", "a", "--facts", "where is part_77_3", "--json"];
+    let with = |index: &IndexOf| act.clone().env("XDG_CACHE_HOME", index.cache.path());
+    let alone = IndexOf::new();
+    let expected = with(&alone).act(question).status(0).stdout_text();
+    let document: Value = serde_json::from_str(&expected).unwrap();
+    assert_eq!(document["map"][0]["path"], "src/d17/file_77.py", "{document:#}");
+    assert!(document["left_out"].get("not_looked_at").is_none(), "{document:#}");
+
+    let shared = IndexOf::new();
+    let killed = with(&shared).start(question);
+    let others = [with(&shared).start(question), with(&shared).start(question)];
+    let began = std::time::Instant::now();
+    while shared.files() < 100 {
+        assert!(!killed.has_ended() && began.elapsed().as_secs() < 120, "nothing is written");
+        std::thread::sleep(std::time::Duration::from_millis(2));
+    }
+    killed.signal(rustix::process::Signal::KILL);
+    assert_eq!(killed.wait().killed_by(), Some(9));
+    for other in others {
+        let told = other.wait().status(0).stderr_lacks("warning");
+        assert_eq!(told.stdout_text(), expected, "the same bytes as of a process of its own");
+    }
+    let told = with(&shared).act(question).status(0);
+    assert_eq!(told.stdout_text(), expected);
+    let check = |index: rusqlite::Connection| {
+        index.query_row("PRAGMA integrity_check", [], |row| row.get::<_, String>(0))
+    };
+    assert_eq!(shared.connection().and_then(check).unwrap(), "ok");
+    assert!(shared.files() >= FILES as u64, "{} files are known", shared.files());
+}
+
+/// SCOUT-A-13, security line 470
+#[test]
+fn a_hundred_thousand_files_in_one_directory_are_counted_and_hide_no_source() {
+    let act =
+        repository().file("one/zz_parser.py", "def parse_price(text):\n    return int(text)\n");
+    let one = act.repo().join("one");
+    // Two more files than a Scout lists, so that it says that there are more.
+    for n in 0..99_999 {
+        fs::File::create(one.join(format!("record_{n:06}.txt"))).unwrap();
+    }
+    let question = ["scout", "a", "--facts", "where does parse_price fail", "--json"];
+    let facts = act.clone().act(question).status(0).document("scout-a-facts");
+    // `answer.txt`, the parser, and what `record_` begins as far as 100,000 names reach.
+    assert_eq!(facts["inventory"]["files"], 100_000, "{:#}", facts["inventory"]);
+    assert_eq!(facts["truncated"], true);
+    fs::remove_file(one.join("record_000000.txt")).unwrap();
+    let facts = act.act(question).status(0).document("scout-a-facts");
+    assert_eq!(facts["inventory"]["files"], 100_000, "{:#}", facts["inventory"]);
+    assert_eq!(facts["truncated"], false, "{:#}", facts["left_out"]);
+    assert_eq!(facts["map"][0]["path"], "one/zz_parser.py", "{:#}", facts["map"]);
+}
