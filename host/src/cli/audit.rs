@@ -491,6 +491,11 @@ fn manifests(found: &LogVerification) -> Vec<Line> {
         let by = run.accepted_seq.map(|by| format!("; accepted by record {by}"));
         lines.push(unknown(format!("{}: {why}{}", run.run_id, by.unwrap_or_default())));
     }
+    for evidence in &found.evidence_unknown {
+        let why = "the record of its evidence may be in the missing part";
+        let by = evidence.accepted_seq.map(|by| format!("; accepted by record {by}"));
+        lines.push(unknown(format!("{}: {why}{}", evidence.run_id, by.unwrap_or_default())));
+    }
     lines.extend(found.logs_cut.iter().map(|log| field("in part", log)));
     for run in &found.runs_without_head {
         let why = "its manifest cannot be read or names no record of the log";

@@ -12,7 +12,7 @@ use super::log::{LogFile, NAME};
 use super::record::{Decision, Entry, Event, NAMES, Record};
 use super::verify::{
     Bad, Before, EarlierLog, History, LogVerification, LogVerifier, ManifestFacts, Pending,
-    UnknownRun,
+    UnknownEvidence, UnknownRun, cure,
 };
 
 /// Maximum number of logs that `act audit restart` can archive under a name each.
@@ -50,24 +50,38 @@ impl LogVerification {
             pending.runs.into_iter().partition(|(_, manifest)| manifest.head.is_none());
         let runs: BTreeMap<String, ManifestFacts> = runs;
         self.runs_without_head = headless.into_keys().collect();
+        let beginning = self.earlier.last().map_or(1, |log| log.seq + 1);
+        let bad = |why: String| Bad { seq: beginning, line: None, why };
         match runs.keys().next() {
             Some(run) if !gap => {
-                let seq = self.earlier.last().map_or(1, |log| log.seq + 1);
                 let why = format!("no log has the record that the manifest of {run} names");
-                self.bad.get_or_insert(Bad { seq, line: None, why });
+                self.bad.get_or_insert(bad(why));
             }
             _ => {
-                let unknown = runs.into_iter().map(|(run_id, manifest)| {
-                    let ManifestFacts { head, sha256, .. } = manifest;
-                    let (head, accepted_seq) = (head.unwrap_or_default(), None);
-                    let run = UnknownRun { run_id, head, sha256, accepted_seq };
-                    UnknownRun { accepted_seq: accepted.run(&run), ..run }
+                let mut evidence = pending.evidence_unknown;
+                for (run_id, manifest) in runs {
+                    // No record is needed to see that a log differs from the digest in the manifest.
+                    if let Some(what) = manifest.logs_that_differ(&run_id) {
+                        self.bad.get_or_insert_with(|| bad(format!("{what}; {}", cure(&run_id))));
+                    }
+                    if manifest.evidence.as_ref() != pending.compared.get(&run_id) {
+                        evidence.extend(manifest.evidence.map(|it| (run_id.clone(), it)));
+                    }
+                    let (head, sha256) = (manifest.head.unwrap_or_default(), manifest.sha256);
+                    let run = UnknownRun { run_id, head, sha256, accepted_seq: None };
+                    let accepted_seq = accepted.run(&run);
+                    self.runs_unknown.push(UnknownRun { accepted_seq, ..run });
+                }
+                let unknown = evidence.into_iter().map(|(run_id, sha256)| {
+                    let evidence = UnknownEvidence { run_id, sha256, accepted_seq: None };
+                    UnknownEvidence { accepted_seq: accepted.evidence(&evidence), ..evidence }
                 });
-                self.runs_unknown = unknown.collect();
+                self.evidence_unknown = unknown.collect();
             }
         }
         let open = self.earlier.iter().any(EarlierLog::is_open)
-            || self.runs_unknown.iter().any(|run| run.accepted_seq.is_none());
+            || self.runs_unknown.iter().any(|run| run.accepted_seq.is_none())
+            || self.evidence_unknown.iter().any(|evidence| evidence.accepted_seq.is_none());
         self.history = match (gap, open) {
             (false, _) => History::Whole,
             (true, false) => History::Accepted,
@@ -127,9 +141,8 @@ fn verify_archived(
             (log.reason, log.missing) = (Some(reason.to_owned()), Some(why));
         }
         Ok(file) => {
-            let Pending { runs, asked, restarts } = std::mem::take(pending);
-            let mut verifier =
-                LogVerifier::new(before.head, runs, asked).restarted(restarts).archived();
+            let mut evidence_unknown = std::mem::take(&mut pending.evidence_unknown);
+            let mut verifier = LogVerifier::archived(before.head, std::mem::take(pending));
             // The lines after that head are not judged: they may be the reason why the log was archived.
             read(&mut verifier, AuditReader::of(file, u64::MAX), &path, last)?;
             let acceptances = verifier.accepted();
@@ -137,6 +150,8 @@ fn verify_archived(
             // Even where a gap is accepted, no manifest may contradict the log that exists.
             let disputes = verifier.disputes(last);
             found.bad = found.bad.take().or_else(|| disputes.into_iter().next());
+            evidence_unknown.append(&mut verifier.evidence_left());
+            pending.evidence_unknown = evidence_unknown;
             let result = verifier.finish();
             match &result.bad {
                 None => accepted.add_earlier(acceptances),
@@ -208,6 +223,8 @@ pub(super) struct Accepted {
     logs: BTreeMap<u64, AcceptedLog>,
     /// The fingerprint of the manifest and the number of the record, by run.
     runs: BTreeMap<String, (String, u64)>,
+    /// The digest of the evidence and the number of the record, by run.
+    evidence: BTreeMap<String, (String, u64)>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -221,7 +238,7 @@ impl Accepted {
     /// Adds the acceptances of a record.
     pub(super) fn add(&mut self, record: &Record) {
         if record.event != Event::GapAccepted.as_str()
-            || self.logs.len() + self.runs.len() > MAX_ACCEPTED
+            || self.logs.len() + self.runs.len() + self.evidence.len() > MAX_ACCEPTED
         {
             return;
         }
@@ -233,8 +250,10 @@ impl Accepted {
             };
             self.logs.insert(*restart, accepted);
         }
+        let is_evidence = record.reason.as_deref() == Some(EVIDENCE_UNKNOWN);
+        let accepted = if is_evidence { &mut self.evidence } else { &mut self.runs };
         for (run, fingerprint) in record.names.iter().filter_map(|name| name.split_once(' ')) {
-            self.runs.insert(run.to_owned(), (fingerprint.to_owned(), record.seq));
+            accepted.insert(run.to_owned(), (fingerprint.to_owned(), record.seq));
         }
     }
 
@@ -245,6 +264,9 @@ impl Accepted {
         }
         for (run, accepted) in earlier.runs {
             self.runs.entry(run).or_insert(accepted);
+        }
+        for (run, accepted) in earlier.evidence {
+            self.evidence.entry(run).or_insert(accepted);
         }
     }
 
@@ -260,17 +282,31 @@ impl Accepted {
         let (known, seq) = self.runs.get(&run.run_id)?;
         (*known == fingerprint(run)).then_some(*seq)
     }
+
+    /// Returns the number of the record that accepted this evidence of a run.
+    pub(super) fn evidence(&self, evidence: &UnknownEvidence) -> Option<u64> {
+        let (known, seq) = self.evidence.get(&evidence.run_id)?;
+        (*known == evidence.sha256).then_some(*seq)
+    }
 }
 
 impl LogVerification {
-    /// Returns the entries that accept every log that is missing and every run that is unknown, unless they are accepted.
+    /// Returns the entries that accept every log that is missing, and every run and every evidence that is unknown, unless they
+    /// are accepted.
     pub fn to_accept(&self) -> Vec<Entry> {
         let logs = self.earlier.iter().filter(|log| log.is_open()).map(of_log);
-        let runs: Vec<_> =
-            self.runs_unknown.iter().filter(|run| run.accepted_seq.is_none()).collect();
-        logs.chain(runs.chunks(NAMES).map(of_runs)).collect()
+        let open = self.runs_unknown.iter().filter(|run| run.accepted_seq.is_none());
+        let runs: Vec<_> = open.map(|run| format!("{} {}", run.run_id, fingerprint(run))).collect();
+        let open = self.evidence_unknown.iter().filter(|evidence| evidence.accepted_seq.is_none());
+        let evidence: Vec<_> = open.map(|it| format!("{} {}", it.run_id, it.sha256)).collect();
+        logs.chain(runs.chunks(NAMES).map(|names| of_names("runs_unknown", names)))
+            .chain(evidence.chunks(NAMES).map(|names| of_names(EVIDENCE_UNKNOWN, names)))
+            .collect()
     }
 }
+
+/// The reason of a record that accepts evidence.
+const EVIDENCE_UNKNOWN: &str = "evidence_unknown";
 
 fn of_log(log: &EarlierLog) -> Entry {
     let entry = Entry::new(Event::GapAccepted)
@@ -287,11 +323,11 @@ fn of_log(log: &EarlierLog) -> Entry {
     }
 }
 
-fn of_runs(runs: &[&UnknownRun]) -> Entry {
+fn of_names(reason: &str, names: &[String]) -> Entry {
     Entry::new(Event::GapAccepted)
         .decision(Decision::Allow)
-        .reason("runs_unknown")
-        .names(runs.iter().map(|run| format!("{} {}", run.run_id, fingerprint(run))))
+        .reason(reason)
+        .names(names.iter().cloned())
 }
 
 /// Identifies the manifest of a run.

@@ -60,7 +60,8 @@ pub use history::verify_all;
 pub use log::NAME;
 pub use record::{Decision, Entry, Event, Record, RepoIdentity, Subject, as_object};
 pub use verify::{
-    Bad, EarlierLog, History, LogVerification, LogVerifier, ManifestFacts, UnknownRun, cure,
+    Bad, EarlierLog, History, LogVerification, LogVerifier, ManifestFacts, UnknownEvidence,
+    UnknownRun, cure,
 };
 
 use act_core::secret::Secrets;

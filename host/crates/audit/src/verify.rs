@@ -44,6 +44,8 @@ pub struct LogVerification {
     pub runs_compared: u64,
     /// Runs whose record is in none of the existing logs, while another log is missing.
     pub runs_unknown: Vec<UnknownRun>,
+    /// Evidence in manifests whose record may be among the lost ones, while a log is missing or cut.
+    pub evidence_unknown: Vec<UnknownEvidence>,
     /// Runs with a verdict that no record mentions and whose manifest names no head or cannot be read.
     pub runs_without_head: Vec<String>,
     /// Logs of which only the end could be compared, because the rest was removed with the run, with how many bytes of how many.
@@ -150,6 +152,21 @@ pub struct UnknownRun {
     pub accepted_seq: Option<u64>,
 }
 
+/// The evidence in the manifest of a run that no existing record covers, so that it cannot be checked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    any(test, feature = "testing"),
+    derive(schemars::JsonSchema),
+    schemars(rename = "AuditUnknownEvidence")
+)]
+pub struct UnknownEvidence {
+    pub run_id: String,
+    /// SHA-256 of the JSON of `evidence` in its manifest.
+    pub sha256: String,
+    /// Number of the record that accepted this evidence; null when none does.
+    pub accepted_seq: Option<u64>,
+}
+
 /// The facts in the manifest of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ManifestFacts {
@@ -165,6 +182,14 @@ pub struct ManifestFacts {
     pub logs_cut: Vec<String>,
     /// SHA-256 of the JSON of `evidence`, which is added to the manifest after the end of the run; `None` without it.
     pub evidence: Option<String>,
+}
+
+impl ManifestFacts {
+    /// Returns which logs of the run are missing, or differ from the digests in the manifest; `None` where all agree.
+    pub(super) fn logs_that_differ(&self, run_id: &str) -> Option<String> {
+        let logs = self.logs_changed.join(", ");
+        (!logs.is_empty()).then(|| format!("{logs} of {run_id} was changed or is missing"))
+    }
 }
 
 /// The facts about the archived log before this one, from the first record of this one.
@@ -194,10 +219,15 @@ impl Before {
     }
 }
 
-/// The runs and hashes that were not found yet. They are searched in one log after the other.
+/// The runs and hashes that were not found yet. They are searched in one log after the other, from the latest one back.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     pub(super) runs: BTreeMap<String, ManifestFacts>,
+    /// Digests of evidence from records that were read before the end of their run, by run. A task that runs while the log is
+    /// restarted leaves the end of its run in one log and the comparison of its tests in the next one.
+    pub(super) compared: BTreeMap<String, String>,
+    /// Digests of the evidence in manifests whose record may be among the lost ones, by run.
+    pub(super) evidence_unknown: BTreeMap<String, String>,
     pub(super) asked: Option<String>,
     pub(super) restarts: BTreeMap<u64, Restart>,
 }
@@ -237,6 +267,8 @@ pub struct LogVerifier {
     /// Digests of the evidence in manifests whose run has ended and whose comparison of tests was not read yet, with the number
     /// of the record of that end, by run.
     evidence: BTreeMap<String, (u64, String)>,
+    /// See [`Pending::compared`].
+    tests_compared: BTreeMap<String, String>,
     logs_cut: Vec<String>,
     asked: Option<String>,
     asked_seq: Option<u64>,
@@ -267,6 +299,7 @@ impl LogVerifier {
             runs,
             compared: 0,
             evidence: BTreeMap::new(),
+            tests_compared: BTreeMap::new(),
             logs_cut: vec![],
             asked,
             asked_seq: None,
@@ -280,18 +313,29 @@ impl LogVerifier {
         Self { restarts, ..self }
     }
 
-    /// Verifies an archived log.
-    pub(super) fn archived(self) -> Self {
-        Self { disputes: Some(vec![]), ..self }
+    /// Verifies an archived log, after the later logs did not contain what `pending` has.
+    pub(super) fn archived(store: Option<Head>, pending: Pending) -> Self {
+        let Pending { runs, compared, evidence_unknown: _, asked, restarts } = pending;
+        Self {
+            disputes: Some(vec![]),
+            tests_compared: compared,
+            ..Self::new(store, runs, asked).restarted(restarts)
+        }
     }
 
-    /// Returns what manifests of an archived log contradict. `last` is the record that the store knew as its last one.
+    /// Returns which manifests contradict an archived log that was read to record `last`, the last one that the store knew.
     pub(super) fn disputes(&mut self, last: Option<u64>) -> Vec<Bad> {
-        // Where the log lost its end, the records of the evidence may be among those that are gone.
+        // Evidence without a record is not disputed where the log lost records: its own may be among them.
         if last.is_none_or(|last| self.at() >= last) {
             self.end_evidence();
         }
         self.disputes.take().unwrap_or_default()
+    }
+
+    /// Takes out the digests of the evidence whose record was not found, by run.
+    pub(super) fn evidence_left(&mut self) -> BTreeMap<String, String> {
+        let left = std::mem::take(&mut self.evidence);
+        left.into_iter().map(|(run_id, (_, evidence))| (run_id, evidence)).collect()
     }
 
     /// Verifies the next line. `end` is the number of bytes up to its end. Returns false after the first bad record, because
@@ -369,11 +413,20 @@ impl LogVerifier {
         }
         if record.event == Event::TestsCompared.as_str()
             && let Some(run_id) = &record.object
-            && let Some((_, evidence)) = self.evidence.remove(run_id)
-            && record.digests.get("evidence").is_none_or(|recorded| *recorded != evidence)
         {
+            let recorded = record.digests.get("evidence").cloned().unwrap_or_default();
+            if let Some((_, evidence)) = self.evidence.remove(run_id) {
+                self.compare_evidence(record.seq, line, run_id, &evidence, &recorded);
+            } else if self.runs.contains_key(run_id) {
+                self.tests_compared.insert(run_id.clone(), recorded);
+            }
+        }
+    }
+
+    fn compare_evidence(&mut self, seq: u64, line: u64, run_id: &str, it: &str, recorded: &str) {
+        if it != recorded {
             let what = format!("the evidence in the manifest of {run_id} was changed");
-            self.dispute(record.seq, Some(line), &what, run_id);
+            self.dispute(seq, Some(line), &what, run_id);
         }
     }
 
@@ -415,12 +468,9 @@ impl LogVerifier {
             Some(head) if *head != record.hash => Some("names another record"),
             Some(_) => changed.then_some("was changed"),
         };
-        let what = match (why, manifest.logs_changed.as_slice()) {
-            (Some(why), _) => Some(format!("the manifest of {run_id} {why}")),
-            (None, []) => None,
-            (None, logs) => {
-                Some(format!("{} of {run_id} was changed or is missing", logs.join(", ")))
-            }
+        let what = match why {
+            Some(why) => Some(format!("the manifest of {run_id} {why}")),
+            None => manifest.logs_that_differ(run_id),
         };
         let found = self.runs.remove(run_id);
         match (what, found) {
@@ -428,8 +478,15 @@ impl LogVerifier {
             (None, Some(found)) => {
                 let cut = found.logs_cut.into_iter().map(|log| format!("{run_id}: {log}"));
                 self.logs_cut.extend(cut);
-                let evidence = found.evidence.map(|evidence| (record.seq, evidence));
-                self.evidence.extend(evidence.map(|evidence| (run_id.to_owned(), evidence)));
+                match (found.evidence, self.tests_compared.remove(run_id)) {
+                    (Some(evidence), Some(recorded)) => {
+                        self.compare_evidence(record.seq, line, run_id, &evidence, &recorded);
+                    }
+                    (Some(evidence), None) => {
+                        self.evidence.insert(run_id.to_owned(), (record.seq, evidence));
+                    }
+                    (None, _) => {}
+                }
             }
             (None, None) => {}
         }
@@ -450,6 +507,8 @@ impl LogVerifier {
     pub(super) fn pending(&mut self) -> Pending {
         Pending {
             runs: std::mem::take(&mut self.runs),
+            compared: std::mem::take(&mut self.tests_compared),
+            evidence_unknown: BTreeMap::new(),
             asked: self.asked.clone().filter(|_| self.asked_seq.is_none()),
             restarts: self.restarts.clone(),
         }
@@ -493,6 +552,7 @@ impl LogVerifier {
             store_differs: vec![],
             runs_compared: self.compared,
             runs_unknown: vec![],
+            evidence_unknown: vec![],
             runs_without_head: headless,
             logs_cut: self.logs_cut,
             asked_seq: self.asked_seq,

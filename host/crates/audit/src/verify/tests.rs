@@ -172,6 +172,146 @@ fn evidence_in_a_manifest_is_that_of_the_record_of_the_comparison() {
     assert!(bad.why.contains("move runs/run_a"), "{bad:?}");
 }
 
+/// The end of a run with evidence, after which `lost` records were cut off before the log was archived.
+fn archived_without_its_end(lost: usize) -> (TempLog, Head) {
+    let place = TempLog::filled(2);
+    let audit = place.audit();
+    let end = audit.append(Entry::new(Event::GateFinished).object("run_a")).unwrap();
+    let compared = Entry::new(Event::TestsCompared).object("run_a").digest("evidence", Some("ee"));
+    audit.append(compared).unwrap();
+    audit.append(edit("after")).unwrap();
+    audit.settle().unwrap();
+    let lines = place.lines();
+    place.write_lines(&lines[..lines.len() - lost]);
+    if lost == 0 {
+        place.write_lines(&[lines, vec!["{}".to_owned()]].concat());
+    }
+    place.audit().restart().unwrap();
+    (place, end)
+}
+
+fn verify_evidence(place: &TempLog, end: &Head, evidence: Option<&str>) -> LogVerification {
+    let facts = ManifestFacts {
+        head: Some(end.hash.clone()),
+        sha256: "aa".to_owned(),
+        evidence: evidence.map(str::to_owned),
+        ..ManifestFacts::default()
+    };
+    let runs = [("run_a".to_owned(), facts)].into();
+    place.verify_with(LogVerifier::new(place.keeper.head().unwrap(), runs, None))
+}
+
+// AUDIT-30, AUDIT-31
+#[test]
+fn evidence_whose_record_was_cut_off_is_unknown_and_its_acceptance_covers_no_other_evidence() {
+    let (place, end) = archived_without_its_end(2);
+    let found = verify_evidence(&place, &end, Some("ee"));
+    assert!(!found.ok && found.bad.is_none() && found.runs_unknown.is_empty(), "{found:?}");
+    assert_eq!(found.evidence_unknown.len(), 1, "{found:?}");
+    place.accept(&found);
+    let found = verify_evidence(&place, &end, Some("ee"));
+    assert!(found.ok && found.evidence_unknown[0].accepted_seq.is_some(), "{found:?}");
+    assert!(found.to_accept().is_empty());
+    let forged = verify_evidence(&place, &end, Some("dd"));
+    assert!(!forged.ok && forged.history == History::Missing, "{forged:?}");
+    assert!(verify_evidence(&place, &end, None).ok, "evidence may be removed");
+    // A user who accepted the gap before the evidence was forged accepted no evidence.
+    let (place, end) = archived_without_its_end(2);
+    place.accept(&verify_evidence(&place, &end, None));
+    assert!(verify_evidence(&place, &end, None).ok);
+    assert!(!verify_evidence(&place, &end, Some("dd")).ok);
+    // A later restart changes nothing about it, and the acceptance stays in force.
+    place.accept(&verify_evidence(&place, &end, Some("ee")));
+    let lines = place.lines();
+    place.write_lines(&[lines, vec!["{}".to_owned()]].concat());
+    place.audit().restart().unwrap();
+    assert!(verify_evidence(&place, &end, Some("ee")).ok);
+    assert!(!verify_evidence(&place, &end, Some("dd")).ok);
+}
+
+// AUDIT-30, AUDIT-31
+#[test]
+fn evidence_in_an_archived_log_that_lost_nothing_or_everything_is_compared_or_unknown() {
+    for lost in [0, 1] {
+        let (place, end) = archived_without_its_end(lost);
+        let found = verify_evidence(&place, &end, Some("ee"));
+        assert!(found.evidence_unknown.is_empty() && found.ok == (lost == 0), "{found:?}");
+        let bad = verify_evidence(&place, &end, Some("dd")).bad.unwrap();
+        assert!(bad.why.contains("evidence in the manifest of run_a was changed"), "{bad:?}");
+    }
+    // Where the end of the run is gone too, run and evidence are unknown, each on its own.
+    for lost in [3, 4] {
+        let (place, end) = archived_without_its_end(lost);
+        let found = verify_evidence(&place, &end, Some("ee"));
+        let unknown = (found.runs_unknown.len(), found.evidence_unknown.len());
+        assert!(!found.ok && unknown == (1, 1), "{found:?}");
+        place.accept(&found);
+        assert!(verify_evidence(&place, &end, Some("ee")).ok);
+        assert!(!verify_evidence(&place, &end, Some("dd")).ok);
+    }
+    // A record that was changed hides those after it.
+    let (place, end) = archived_without_its_end(0);
+    let archived = place.dir.path().join("audit.1.jsonl");
+    let broken = std::fs::read_to_string(&archived).unwrap().replacen("tests_compared", "edit", 1);
+    std::fs::write(place.path(), broken).unwrap();
+    std::fs::remove_file(&archived).unwrap();
+    let mut verifier = LogVerifier::archived(
+        place.keeper.head().unwrap(),
+        Pending {
+            runs: [(
+                "run_a".to_owned(),
+                ManifestFacts {
+                    head: Some(end.hash),
+                    evidence: Some("ee".to_owned()),
+                    ..ManifestFacts::default()
+                },
+            )]
+            .into(),
+            ..Pending::default()
+        },
+    );
+    for (line, number) in place.lines().iter().zip(1..) {
+        if !verifier.push(parse_line(line.as_bytes()), number, 0) {
+            break;
+        }
+    }
+    assert_eq!(verifier.disputes(Some(9)), []);
+    assert_eq!(verifier.evidence_left().into_values().collect::<Vec<_>>(), ["ee"]);
+}
+
+// AUDIT-30, AUDIT-31
+#[test]
+fn a_task_that_runs_while_the_log_is_restarted_records_its_comparison_in_the_next_log() {
+    let (place, end) = archived_without_its_end(2);
+    let compared = Entry::new(Event::TestsCompared).object("run_a").digest("evidence", Some("ee"));
+    place.audit().append(compared).unwrap();
+    let found = verify_evidence(&place, &end, Some("ee"));
+    assert!(found.bad.is_none() && found.evidence_unknown.is_empty(), "{found:?}");
+    let bad = verify_evidence(&place, &end, Some("dd")).bad.unwrap();
+    assert!(bad.why.contains("evidence in the manifest of run_a was changed"), "{bad:?}");
+}
+
+// AUDIT-30, AUDIT-31
+#[test]
+fn the_logs_of_a_run_that_is_unknown_are_those_that_its_manifest_names() {
+    let (place, end) = archived_without_its_end(4);
+    let verify = |logs_changed: &[&str]| {
+        let facts = ManifestFacts {
+            head: Some(end.hash.clone()),
+            sha256: "aa".to_owned(),
+            logs_changed: logs_changed.iter().copied().map(str::to_owned).collect(),
+            ..ManifestFacts::default()
+        };
+        let runs = [("run_a".to_owned(), facts)].into();
+        place.verify_with(LogVerifier::new(place.keeper.head().unwrap(), runs, None))
+    };
+    place.accept(&verify(&[]));
+    assert!(verify(&[]).ok);
+    let found = verify(&["logs/test.log"]);
+    let bad = found.bad.unwrap();
+    assert!(!found.ok && bad.why.contains("logs/test.log of run_a was changed"), "{bad:?}");
+}
+
 #[test]
 fn a_hash_that_was_noted_down_is_looked_for() {
     let place = TempLog::filled(4);
