@@ -53,4 +53,5 @@ mod tested_tree;
 mod untouched;
 mod verify;
 mod warm;
+mod watch;
 mod wires;

@@ -25,3 +25,4 @@ mod new_component;
 mod refusals;
 mod scout;
 mod settings;
+mod watch;

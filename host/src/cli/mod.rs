@@ -23,6 +23,7 @@ mod run;
 mod scout;
 mod tasks;
 mod verify;
+mod watch;
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -66,6 +67,7 @@ Examples:
   act status                             running, waiting and last task
   act cancel --id 2                      remove the second waiting task
   act history                            earlier tasks and their results
+  act watch --open                       all tasks in a browser
   act diff                               what the newest task has changed
   act logs --step test                   output of a step of the last run
   act report                             why the last task is stuck
@@ -129,6 +131,7 @@ enum Command {
     Queue(tasks::Queue),
     Cancel(cancel::Cancel),
     History(tasks::History),
+    Watch(watch::Watch),
     Diff(diff::Diff),
     Logs(logs::Logs),
     Report(report::Report),
@@ -183,7 +186,11 @@ impl Command {
         match self {
             Self::Run(_) | Self::Apply(_) | Self::Verify(_) | Self::VerifyClaim(_) => true,
             Self::Scout(_) | Self::Demo(_) | Self::DemoTask(_) | Self::TakeOver(_) => true,
+<<<<<<< HEAD
             Self::Acp(_) | Self::Mcp(_) => true,
+=======
+            Self::Acp(_) | Self::Watch(_) => true,
+>>>>>>> 3f87b807 (act watch serves pages of all tasks and one stream of their events, on this machine alone)
             Self::Components(components) => components.catches_signals(),
             _ => false,
         }
@@ -197,6 +204,7 @@ impl Command {
             Self::Queue(it) => it.run(output),
             Self::Cancel(it) => it.run(output),
             Self::History(it) => it.run(output),
+            Self::Watch(it) => it.run(output),
             Self::Diff(it) => it.run(output),
             Self::Logs(it) => it.run(output),
             Self::Report(it) => it.run(output),
@@ -225,8 +233,13 @@ impl Command {
 
 /// The groups of commands in `act --help`, in the order in which a new user needs them.
 const GROUPS: [(&str, &[&str]); 5] = [
+<<<<<<< HEAD
     ("Work", &["run", "apply", "verify", "scout", "cancel", "edit", "acp", "mcp"]),
     ("Look", &["status", "queue", "history", "diff", "logs", "report", "metrics"]),
+=======
+    ("Work", &["run", "apply", "verify", "scout", "cancel", "edit", "acp"]),
+    ("Look", &["status", "queue", "history", "watch", "diff", "logs", "report", "metrics"]),
+>>>>>>> 3f87b807 (act watch serves pages of all tasks and one stream of their events, on this machine alone)
     ("Components", &["components"]),
     ("Record", &["audit", "verify-claim"]),
     ("Set up", &["init", "doctor", "hook", "demo", "cache", "completions", "man"]),

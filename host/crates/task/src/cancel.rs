@@ -43,8 +43,12 @@ pub struct Cancellation {
 ///
 /// There is no such task (`task_unknown` or its like), it has ended, or the store cannot be written.
 pub fn cancel(which: &CancelTarget, start: &Path) -> Result<Cancellation, Failure> {
-    let lookup = Lookup::open(start)?;
-    let mut record = find(&lookup, which)?;
+    cancel_in(&Lookup::open(start)?, which)
+}
+
+/// Ends a task like [`cancel`], in an ARTIFACT_DIR that is open.
+pub(super) fn cancel_in(lookup: &Lookup, which: &CancelTarget) -> Result<Cancellation, Failure> {
+    let mut record = find(lookup, which)?;
     if record.state == TaskState::Queued {
         if lookup.store.forget(&record.task_id)? {
             // A journal without a row is never read, so a failure does not matter.
@@ -56,13 +60,13 @@ pub fn cancel(which: &CancelTarget, start: &Path) -> Result<Cancellation, Failur
             });
         }
         // The task started in this moment.
-        record = find(&lookup, &CancelTarget::Id(record.task_id))?;
+        record = find(lookup, &CancelTarget::Id(record.task_id))?;
     }
     if record.state.is_final() || !lookup.store.request_cancel(&record.task_id)? {
         return Err(has_ended(&record));
     }
-    wake(&lookup, &record);
-    let ended = wait(&lookup, &record)?;
+    wake(lookup, &record);
+    let ended = wait(lookup, &record)?;
     Ok(Cancellation { task_id: record.task_id, was: TaskState::Running, ended })
 }
 

@@ -15,6 +15,7 @@
 //! - [`hook()`] answers another agent that is about to stop.
 //! - [`scout()`] asks one Scout one question.
 //! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one changed.
+//! - [`Observer`] holds the ARTIFACT_DIR open for a program that looks at all tasks for hours.
 //! - [`audit_verify()`] and the other `audit_*` functions read the audit log; [`capabilities`] decides about components.
 //!
 //! To follow a task, read `run.rs` from top to bottom. `prepare.rs` has the checks before the start, `queue.rs` the
@@ -39,6 +40,7 @@ mod finish;
 mod hook;
 mod logs;
 mod metrics;
+mod observer;
 mod prepare;
 mod proposal;
 mod queue;
@@ -73,6 +75,7 @@ pub use failures::{FailureList, PlacedFailure, failures};
 pub use hook::{HookAgent, HookAnswer, HookArgs, HookState, MAX_EVENT, hook, hooks_are_off};
 pub use logs::{LogDocument, RunLog, log, run_here};
 pub use metrics::{Metrics, Spread, metrics};
+pub use observer::{Need, NeedKind, Observer, RunSeen, TaskSeen};
 pub use prepare::{
     InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices, price_unknown,
 };

@@ -51,7 +51,11 @@ pub struct Spread {
 ///
 /// The store cannot be read.
 pub fn metrics(start: &Path) -> Result<Metrics, Failure> {
-    let lookup = Lookup::open(start)?;
+    metrics_in(&Lookup::open(start)?)
+}
+
+/// Returns the figures of an ARTIFACT_DIR that is open.
+pub(super) fn metrics_in(lookup: &Lookup) -> Result<Metrics, Failure> {
     // The tasks of every repository are counted, so they are recorded as well.
     lookup.record_dead_tasks(None)?;
     Ok(of(lookup.store.totals()?))

@@ -36,7 +36,10 @@ impl Lookup {
         Self::within(prepare::artifacts_for(root.as_deref())?, root)
     }
 
-    fn within(artifacts: Arc<ArtifactDir>, root: Option<PathBuf>) -> Result<Self, Failure> {
+    pub(super) fn within(
+        artifacts: Arc<ArtifactDir>,
+        root: Option<PathBuf>,
+    ) -> Result<Self, Failure> {
         let (store, this) = (prepare::store(&artifacts)?, Process::this());
         let lookup = Self { artifacts, store, this, root };
         // Nothing is recorded about a root that cannot be opened any more.
@@ -217,14 +220,19 @@ pub fn history(start: &Path, all: bool, limit: u32) -> Result<History, Failure> 
         // The tasks of every repository are shown, so they are recorded as well.
         lookup.record_dead_tasks(None)?;
     }
+    listed(&lookup, repo.as_deref(), limit)
+}
+
+/// Returns the tasks of one repository or of all, as the store has them.
+pub(super) fn listed(lookup: &Lookup, repo: Option<&str>, limit: u32) -> Result<History, Failure> {
     let mut tasks = vec![];
-    let mut records = lookup.store.history(repo.as_deref(), limit.saturating_add(1))?;
+    let mut records = lookup.store.history(repo, limit.saturating_add(1))?;
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = records.len() > most;
     records.truncate(most);
     for record in records {
         let position = match record.state {
-            TaskState::Queued => position(&lookup, &record.repo, &record.task_id)?,
+            TaskState::Queued => position(lookup, &record.repo, &record.task_id)?,
             _ => None,
         };
         tasks.push(lookup.show(record, position));
@@ -233,7 +241,7 @@ pub fn history(start: &Path, all: bool, limit: u32) -> Result<History, Failure> 
 }
 
 /// Returns the position of a task among those that wait in its repository, from 1.
-fn position(lookup: &Lookup, repo: &str, task_id: &str) -> Result<Option<u32>, Failure> {
+pub(super) fn position(lookup: &Lookup, repo: &str, task_id: &str) -> Result<Option<u32>, Failure> {
     let queue = lookup.store.unfinished(Some(repo))?;
     let waiting = queue.iter().filter(|task| task.state == TaskState::Queued);
     Ok((1..).zip(waiting).find(|(_, task)| task.task_id == task_id).map(|(at, _)| at))

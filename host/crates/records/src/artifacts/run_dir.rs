@@ -393,6 +393,15 @@ impl EvidencePlace {
         }))
     }
 
+    /// Opens the log of this name.
+    ///
+    /// # Errors
+    ///
+    /// There is no such regular file; a link is refused.
+    pub fn log(&self, name: &str) -> io::Result<File> {
+        self.dir.subdirectory("logs")?.file(name)
+    }
+
     /// Returns the names of the logs that are missing, or that differ from the digests in the manifest. A proof holds only
     /// the end of a long log, which has a digest of its own.
     pub fn changed_logs(&self, manifest: &Manifest) -> Vec<String> {

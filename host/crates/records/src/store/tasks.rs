@@ -73,7 +73,7 @@ pub struct TaskRecord {
     pub task_id: String,
     /// Identity of the repository's root directory.
     pub repo: String,
-    /// Path of the repository's root when the task was submitted. It is shown and never opened.
+    /// Path of the repository's root when the task was submitted. It may lead to another directory by now.
     pub root: String,
     pub text: String,
     pub flags: Flags,
@@ -296,6 +296,17 @@ impl Store {
     /// The database cannot be read.
     pub fn task_order(&self, task_id: &str) -> Result<Option<i64>> {
         self.one("SELECT seq FROM tasks WHERE task_id = ?1", [task_id], |row| row.get(0))
+    }
+
+    /// Returns the ids of at most `most` tasks that were accepted after the place `order`, each with its own place, in order of
+    /// acceptance.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn accepted_after(&self, order: i64, most: u32) -> Result<Vec<(i64, String)>> {
+        let query = "SELECT seq, task_id FROM tasks WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+        self.all(query, (order, most), |row| Ok((row.get("seq")?, row.get("task_id")?)))
     }
 
     /// Returns the tasks that wait or run, of one repository or of all, in order of acceptance.

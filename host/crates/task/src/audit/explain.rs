@@ -139,10 +139,14 @@ pub fn audit_explain(start: &Path, run_id: &str) -> Result<Explanation, Failure>
 
 /// Explains a run from a log that is not verified.
 fn explained(start: &Path, run_id: &str) -> Result<Explanation, Failure> {
+    explained_in(&Logbook::open(start)?, run_id)
+}
+
+/// Explains a run from a log that is open and not verified.
+pub(crate) fn explained_in(book: &Logbook, run_id: &str) -> Result<Explanation, Failure> {
     let run = RunId::parse(run_id).map_err(|error| {
         Failure::refused("run_id_invalid", error.to_string()).hint("`act history` lists runs")
     })?;
-    let book = Logbook::open(start)?;
     let mut of_run = vec![];
     book.each(|record| {
         let about = is(&record, Event::GateStarted) || is(&record, Event::GateFinished);

@@ -76,8 +76,13 @@ struct GrantHistory {
 ///
 /// The log cannot be read.
 pub fn audit_grants(start: &Path, at: DateTime<Utc>) -> Result<GrantsAt, Failure> {
+    grants_in(&Logbook::open(start)?, at)
+}
+
+/// Returns the permissions of each component at a point in time, from the records of a log.
+pub(crate) fn grants_in(log: &Logbook, at: DateTime<Utc>) -> Result<GrantsAt, Failure> {
     let (mut seq, mut history) = (0, GrantHistory::default());
-    Logbook::open(start)?.each(|record| {
+    log.each(|record| {
         // The order of the records counts, because the clock may have been set.
         let later = record.time.parse::<DateTime<Utc>>().is_ok_and(|time| time > at);
         if !later {

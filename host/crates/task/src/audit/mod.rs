@@ -34,6 +34,11 @@ impl Logbook {
         Ok(Self { artifacts: prepare::artifacts_for(root.as_deref())? })
     }
 
+    /// Uses the log of an ARTIFACT_DIR that is open.
+    pub(super) fn of(artifacts: &Arc<ArtifactDir>) -> Self {
+        Self { artifacts: Arc::clone(artifacts) }
+    }
+
     fn reader(&self) -> Result<AuditReader, Failure> {
         let (state, path) = prepare::state(&self.artifacts)?;
         Ok(AuditReader::open(&state, &path)?)
@@ -149,16 +154,24 @@ impl AuditList {
 ///
 /// The log cannot be read.
 pub fn audit_list(start: &Path, filter: &AuditFilter) -> Result<AuditList, Failure> {
-    let (mut head, mut records, mut left_out) = (None, VecDeque::new(), 0);
     let here = match filter.here {
         true => Some(identity(start)?),
         false => None,
     };
+    list_in(&Logbook::open(start)?, filter, here.as_ref())
+}
+
+/// Returns the records of one repository, or of all, that a filter selects.
+pub(super) fn list_in(
+    log: &Logbook,
+    filter: &AuditFilter,
+    here: Option<&String>,
+) -> Result<AuditList, Failure> {
+    let (mut head, mut records, mut left_out) = (None, VecDeque::new(), 0);
     let is_here = |record: &Record| {
         let of = record.repo.as_ref().map(|repo| &repo.identity);
-        here.is_none() || of == here.as_ref()
+        here.is_none() || of == here
     };
-    let log = Logbook::open(start)?;
     let unreadable = log.each(|record| {
         head = Some(Head { seq: record.seq, hash: record.hash.clone(), end: 0 });
         if filter.matches(&record) && is_here(&record) {

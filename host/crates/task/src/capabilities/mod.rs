@@ -82,6 +82,18 @@ pub fn list(start: &Path) -> Result<ComponentList, Failure> {
     Ok(registry::list(&here.registry, &here.requests, &used(ALL)))
 }
 
+/// Returns the components that the repository at `start` requests, with their states and without their uses.
+///
+/// # Errors
+///
+/// The registry cannot be read.
+pub(super) fn requested(start: &Path) -> Result<ComponentList, Failure> {
+    let here = RepoRegistry::open(start)?;
+    let mut list = registry::list(&here.registry, &here.requests, &UsageByComponent::new());
+    list.components.retain(|one| here.requests.iter().any(|asked| *asked.name == *one.name));
+    Ok(list)
+}
+
 /// Revokes an approval, so that the component is not loaded any more.
 ///
 /// # Errors
