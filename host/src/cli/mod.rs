@@ -186,11 +186,7 @@ impl Command {
         match self {
             Self::Run(_) | Self::Apply(_) | Self::Verify(_) | Self::VerifyClaim(_) => true,
             Self::Scout(_) | Self::Demo(_) | Self::DemoTask(_) | Self::TakeOver(_) => true,
-<<<<<<< HEAD
-            Self::Acp(_) | Self::Mcp(_) => true,
-=======
-            Self::Acp(_) | Self::Watch(_) => true,
->>>>>>> 3f87b807 (act watch serves pages of all tasks and one stream of their events, on this machine alone)
+            Self::Acp(_) | Self::Mcp(_) | Self::Watch(_) => true,
             Self::Components(components) => components.catches_signals(),
             _ => false,
         }
@@ -233,13 +229,8 @@ impl Command {
 
 /// The groups of commands in `act --help`, in the order in which a new user needs them.
 const GROUPS: [(&str, &[&str]); 5] = [
-<<<<<<< HEAD
     ("Work", &["run", "apply", "verify", "scout", "cancel", "edit", "acp", "mcp"]),
-    ("Look", &["status", "queue", "history", "diff", "logs", "report", "metrics"]),
-=======
-    ("Work", &["run", "apply", "verify", "scout", "cancel", "edit", "acp"]),
     ("Look", &["status", "queue", "history", "watch", "diff", "logs", "report", "metrics"]),
->>>>>>> 3f87b807 (act watch serves pages of all tasks and one stream of their events, on this machine alone)
     ("Components", &["components"]),
     ("Record", &["audit", "verify-claim"]),
     ("Set up", &["init", "doctor", "hook", "demo", "cache", "completions", "man"]),
