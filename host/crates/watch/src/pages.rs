@@ -932,6 +932,13 @@ pub(crate) fn files_of(manifest: &Manifest) -> Vec<String> {
     std::iter::once(COMBINED.to_owned()).chain(steps).collect()
 }
 
+/// Returns the name of a step as its log has it: letters, digits and a few signs, so that it is safe in an address and a form.
+fn log_step(number: usize, name: &str) -> String {
+    let name = log_name(number, name);
+    let step = name.strip_suffix(".log").and_then(|name| name.splitn(3, '-').nth(2));
+    step.unwrap_or_default().to_owned()
+}
+
 /// The page of a run.
 ///
 /// # Errors
@@ -1015,7 +1022,7 @@ fn steps(run: &RunId, manifest: &Manifest) -> Markup {
                                 td role="cell" { code { (line(&step.command)) } }
                                 td.nowrap role="cell" data-name="Duration" { (bar(step.duration_ms, longest)) " " (duration(step.duration_ms)) }
                                 td role="cell" data-name="Log" {
-                                    a href={ "/runs/" (run) "?step=" (encoded(&step.name)) "#log" } { "show" } " "
+                                    a href={ "/runs/" (run) "?step=" (encoded(&log_step(number, &step.name))) "#log" } { "show" } " "
                                     a href={ "/runs/" (run) "/files/" (encoded(&log_name(number, &step.name))) } { "save" }
                                 }
                             }
@@ -1060,7 +1067,10 @@ fn log(
                 label for="step" { "Step" }
                 select #step name="step" {
                     option value="" { "all" }
-                    @for one in steps { option value=(one.name) selected[query.step.as_ref() == Some(&one.name)] { (line(&one.name)) } }
+                    @for (number, one) in (1..).zip(steps) {
+                        @let name = log_step(number, &one.name);
+                        option value=(name) selected[query.step.as_ref() == Some(&name)] { (line(&one.name)) }
+                    }
                 }
                 label for="q" { "Search" }
                 input #q name="q" type="search" value=(query.words.as_deref().unwrap_or_default()) maxlength="200";

@@ -361,6 +361,9 @@ impl Shared {
     async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
         let head = request.method() == Method::HEAD;
         let mut answer = match self.host(&request) {
+            _ if is_huge(&request, self.limits.header_bytes) => {
+                plain(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The header is too long.\n")
+            }
             Ok(host) => self.pass(request, host).await,
             Err(refusal) => refusal,
         };
@@ -452,6 +455,14 @@ impl Shared {
         }
         answer
     }
+}
+
+/// Returns whether the header of a request is longer than allowed. hyper stops reading there, but takes what one read returned.
+fn is_huge(request: &Request<Incoming>, most: usize) -> bool {
+    let target = request.uri().path_and_query().map_or(0, |target| target.as_str().len());
+    let headers = request.headers().iter();
+    let headers = headers.map(|(name, value)| name.as_str().len() + value.len() + ": \r\n".len());
+    target + headers.sum::<usize>() > most
 }
 
 /// Returns whether a name can only be one of this machine.

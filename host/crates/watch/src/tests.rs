@@ -259,7 +259,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Events<S> {
                 {
                     let (frame, rest) = (frame.to_owned(), rest.to_owned());
                     self.buffer = rest;
-                    return Some(frame);
+                    // The last chunk of an answer is empty.
+                    return (frame.trim() != "0").then_some(frame);
                 }
             }
             let mut piece = [0; 16 << 10];
@@ -484,9 +485,19 @@ async fn a_reader_that_takes_nothing_is_dropped_and_resumes_without_loss() {
         got += 1;
     }
     assert!(got < 150, "{got}");
-    let mut again = browser.events(&slow.cursor).await;
-    let rest = again.seqs(151 - got).await;
-    assert_eq!(rest.last().unwrap().1, 2);
+    // On a busy machine this reader may be too slow as well, and resumes as often as it must.
+    let (mut cursor, mut last) = (slow.cursor, 0);
+    while got < 151 {
+        let mut again = browser.events(&cursor).await;
+        while got < 151
+            && let Some(event) = again.next().await
+        {
+            got += 1;
+            last = event.data["seq"].as_u64().unwrap();
+            cursor = again.cursor.clone();
+        }
+    }
+    assert_eq!(last, 2);
 }
 
 // attack 601
