@@ -30,9 +30,6 @@ pub(crate) enum Pace {
     Several,
 }
 
-/// The command line of the task.
-pub(crate) const TASK: [&str; 2] = ["run", "leap says that 1900 is a leap year. Fix it."];
-
 fn story(pace: Pace) -> String {
     let rule =
         "    [ $(($1 % 4)) -eq 0 ] && { [ $(($1 % 100)) -ne 0 ] || [ $(($1 % 400)) -eq 0 ]; }";
@@ -61,15 +58,11 @@ fn together(turns: impl IntoIterator<Item = Value>) -> Value {
     json!({"role": "editor", "calls": calls})
 }
 
-/// Makes the repository and the model of the task.
-pub(crate) fn prepare(wire: Wire, pace: Pace) -> Act {
+/// Starts the program on the task.
+pub(crate) fn start(wire: Wire, pace: Pace) -> Running {
     Act::new()
         .files(&FILES)
         .pipeline(image(), &[("test", "sh test.sh")])
         .script_over(wire, &story(pace))
-}
-
-/// Starts the program on the task.
-pub(crate) fn start(wire: Wire, pace: Pace) -> Running {
-    prepare(wire, pace).start(TASK)
+        .start(["run", "leap says that 1900 is a leap year. Fix it."])
 }
