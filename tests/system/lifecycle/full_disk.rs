@@ -1,8 +1,13 @@
 //! Tasks and verifications whose ARTIFACT_DIR fills up, or belongs to another user: what was told is what later commands say.
 
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rand::RngExt;
 use serde_json::Value;
@@ -34,6 +39,50 @@ impl Drop for Small {
     }
 }
 
+/// A process beside `act` that takes whatever becomes free on a disk once steps have filled it, so that the room which `act`
+/// reserved for the end is gone as soon as it is released.
+struct Greedy {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Greedy {
+    /// Space below which the steps have filled the disk, in bytes.
+    const FULL: u64 = 256 << 10;
+
+    fn start(disk: &Path) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (stopped, disk) = (Arc::clone(&stop), disk.to_owned());
+        let free = move || {
+            let stat = rustix::fs::statvfs(&disk).unwrap();
+            (stat.f_bavail * stat.f_frsize, disk.join("greedy"))
+        };
+        let thread = std::thread::spawn(move || {
+            let mut is_full = false;
+            while !stopped.load(Ordering::Relaxed) {
+                let (bytes, file) = free();
+                is_full |= bytes < Self::FULL;
+                if !is_full || bytes == 0 {
+                    std::thread::sleep(Duration::from_micros(200));
+                    continue;
+                }
+                let file = std::fs::OpenOptions::new().append(true).create(true).open(file);
+                // The disk may be full again before this write.
+                let _ = file.unwrap().write_all(&vec![0; usize::try_from(bytes).unwrap()]);
+            }
+            let _ = std::fs::remove_file(free().1);
+        });
+        Self { stop, thread: Some(thread) }
+    }
+}
+
+impl Drop for Greedy {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
 /// A green step that fills the disk and gives `free` KiB back.
 fn filling(free: u32) -> String {
     format!(
@@ -59,10 +108,12 @@ struct Told {
 }
 
 /// Runs a task on a disk of `kib` on which a step leaves `free` KiB, and compares what was told with what is stored.
-fn task_on_a_full_disk(kib: u32, free: u32) -> Option<Told> {
+fn task_on_a_full_disk(kib: u32, free: u32, is_greedy: bool) -> Option<Told> {
     let act = Act::new().pipeline(image(), &[("fill", &filling(free))]);
     let _small = Small::mount(&act.artifacts(), kib)?;
+    let greedy = is_greedy.then(|| Greedy::start(&act.artifacts()));
     let ended = act.clone().script(&whole_tasks(1)).act(["run", "task", "--json"]);
+    drop(greedy);
     let end: Option<Value> =
         lines(&ended).into_iter().rev().find(|event| event["type"] == "task_finished");
     let exit = ended.exit_code();
@@ -95,10 +146,12 @@ fn task_on_a_full_disk(kib: u32, free: u32) -> Option<Told> {
 }
 
 /// Verifies on such a disk, and compares what was told with what is stored.
-fn verification_on_a_full_disk(kib: u32, free: u32) -> Option<Told> {
+fn verification_on_a_full_disk(kib: u32, free: u32, is_greedy: bool) -> Option<Told> {
     let act = Act::new().pipeline(image(), &[("fill", &filling(free))]);
     let _small = Small::mount(&act.artifacts(), kib)?;
+    let greedy = is_greedy.then(|| Greedy::start(&act.artifacts()));
     let ended = act.clone().act(["verify", "--json"]);
+    drop(greedy);
     let exit = ended.exit_code();
     make_room(&act);
     let answer = ended.json();
@@ -181,7 +234,10 @@ fn foreign_round() -> Option<String> {
 #[test]
 fn what_was_told_on_a_full_disk_is_what_is_stored() {
     for free in [0, 4, 12, 40, 200] {
-        let told = (task_on_a_full_disk(4096, free), verification_on_a_full_disk(4096, free));
+        let told = (
+            task_on_a_full_disk(4096, free, false),
+            verification_on_a_full_disk(4096, free, false),
+        );
         let (Some(task), Some(verification)) = told else {
             act_core::testing::skip("a file system of one's own needs root");
             return;
@@ -218,9 +274,13 @@ fn random_disks_that_fill_and_foreign_owners() {
     for round in 0..rounds {
         let kib = random.random_range(1100..6000);
         let free = random.random_range(0..96);
+        let is_greedy = random.random_bool(0.5);
+        let beside = if is_greedy { ", room taken" } else { "" };
         let told = match round % 3 {
-            0 => task_on_a_full_disk(kib, free).map(|told| format!("task {}", told.state)),
-            1 => verification_on_a_full_disk(kib, free).map(|told| format!("run {}", told.state)),
+            0 => task_on_a_full_disk(kib, free, is_greedy)
+                .map(|told| format!("task {}{beside}", told.state)),
+            1 => verification_on_a_full_disk(kib, free, is_greedy)
+                .map(|told| format!("run {}{beside}", told.state)),
             _ => foreign_round(),
         };
         match told {
