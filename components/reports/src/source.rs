@@ -97,7 +97,8 @@ pub fn is_test(path: &str) -> bool {
     // `flag_go1.21_test.go` has a version in its name.
     let whole_stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
     let is_in = |directories: &[&str]| {
-        directory.split('/').any(|part| directories.contains(&part.to_lowercase().as_str()))
+        let mut parts = directory.split('/');
+        parts.any(|part| directories.iter().any(|known| part.eq_ignore_ascii_case(known)))
     };
     is_in(&TEST_DIRECTORIES)
         || (is_in(&SPEC_DIRECTORIES) && language(path).is_some())

@@ -13,7 +13,6 @@ use crate::facts::Tests;
 use crate::survey::{Survey, Unit};
 use crate::terms::Terms;
 use act_kit::inventory::name;
-use act_kit::paths::directory;
 use act_kit::reports::source::extension;
 
 /// BM25: how fast a word saturates, and how much a long text is held against the file, for texts, pieces and symbols.
@@ -326,19 +325,22 @@ fn share(survey: &Survey, tests: &Tests, own: &[f64], scores: &mut [f64]) {
     }
 }
 
+/// Returns whether one of these directories holds source that is beside the product.
+pub(crate) fn is_beside(directories: &str) -> bool {
+    let is = |part: &str| BESIDE.iter().any(|known| part.eq_ignore_ascii_case(known));
+    directories.split('/').any(|part| part.starts_with('.') || is(part))
+}
+
 /// Returns the factor for the kind of a file, by its name.
 fn factor(survey: &Survey, at: u32) -> f64 {
     let (unit, path) = (survey.unit(at), survey.path(at));
     let declares = [".d.ts", ".d.mts", ".d.cts", ".pyi"].iter().any(|end| path.ends_with(end));
     let is_header = matches!(extension(path), Some("h" | "hh" | "hpp" | "hxx"));
-    let beside = directory(path)
-        .split('/')
-        .any(|part| part.starts_with('.') || BESIDE.contains(&part.to_lowercase().as_str()));
     [
         (unit.is_named, 1.0),
         (unit.generated, GENERATED),
         (unit.language.is_none(), DOCUMENT),
-        (beside || name(path).starts_with('.'), ASIDE),
+        (unit.beside || name(path).starts_with('.'), ASIDE),
         (declares, DECLARATIONS),
         (is_header, HEADER),
     ]

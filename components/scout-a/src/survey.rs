@@ -3,6 +3,7 @@
 //! contents.
 
 use crate::contents::Counts;
+use crate::rank::is_beside;
 use crate::re_exports::ReExports;
 use crate::resolve::Resolver;
 use crate::same_package::SamePackage;
@@ -25,7 +26,6 @@ const LONG_LINES: u64 = 300;
 
 /// The function with which a program starts.
 const MAIN: &str = "main";
-const GO: Option<&str> = Some("Go");
 
 /// A file and its properties.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -43,6 +43,8 @@ pub(crate) struct Unit {
     /// Whether the path names a test.
     pub(crate) is_test: bool,
     pub(crate) generated: bool,
+    /// Whether a directory of the path holds source that is beside the product, such as examples.
+    pub(crate) beside: bool,
     /// Words of the question in the directories and in the name up to its first dot, one bit for each.
     pub(crate) in_directory: u128,
     pub(crate) in_name: u128,
@@ -79,12 +81,18 @@ impl Unit {
             }
             bits &= bits - 1;
         }
-        let lower = symbol.name.to_lowercase();
-        for (at, _) in terms.names.iter().enumerate().filter(|(_, name)| name.text == lower) {
+        for (at, _) in terms
+            .names
+            .iter()
+            .enumerate()
+            .filter(|(_, name)| is_in_lower_case(&symbol.name, &name.text))
+        {
             self.defines |= 1 << at;
         }
-        let Some(container) = &symbol.container else { return };
-        let container = container.to_lowercase();
+        let Some(container) = symbol.container.as_ref().filter(|_| !terms.texts.is_empty()) else {
+            return;
+        };
+        let (container, lower) = (container.to_lowercase(), symbol.name.to_lowercase());
         for (at, text) in terms.texts.iter().enumerate() {
             let rest =
                 text.text.strip_prefix(&container).and_then(|rest| rest.strip_suffix(&lower));
@@ -92,6 +100,14 @@ impl Unit {
                 self.qualified |= 1 << at;
             }
         }
+    }
+}
+
+/// Returns whether a name in lower case is this text. The usual name is compared without another copy of it.
+fn is_in_lower_case(name: &str, text: &str) -> bool {
+    match name.is_ascii() {
+        true => name.len() == text.len() && name.eq_ignore_ascii_case(text),
+        false => name.to_lowercase() == text,
     }
 }
 
@@ -115,8 +131,7 @@ pub(crate) struct Survey {
 impl Survey {
     /// Surveys the repository. Stops and sets `truncated` when less than `reserve` milliseconds of the query's time are left.
     pub(crate) fn of(world: World<'_>, inventory: Inventory, terms: &Terms, reserve: u64) -> Self {
-        let mut units =
-            inventory.files.iter().map(|file| unit(&file.path, terms)).collect::<Vec<_>>();
+        let mut units = units(&inventory, terms);
         let (mut edges, mut truncated) = (vec![], inventory.truncated);
         let (mut incomplete, mut looked_at) = (0, 0);
         let (mut re_exports, mut same_package) = (ReExports::default(), SamePackage::default());
@@ -125,32 +140,21 @@ impl Survey {
         let mut parseable = parseable.collect::<Vec<_>>();
         let wanted = terms.searched().into_iter().chain([MAIN]).collect::<Vec<_>>();
         // `SamePackage` needs the files of a directory in a row.
-        parseable.sort_by_key(|at| directory(&inventory.files[*at].path));
+        parseable.sort_by_cached_key(|at| directory(&inventory.files[*at].path));
         for part in parseable.chunks(PART) {
             if world.progress.time_left() < reserve {
                 truncated = true;
                 break;
             }
             looked_at += part.len();
-            // A Go package needs the names that its files define. For other languages the numbers are enough.
-            let (go, rest) = part.iter().partition::<Vec<_>, _>(|at| units[**at].language == GO);
-            let paths = |part: &[&usize]| -> Vec<&str> {
-                part.iter().map(|at| inventory.files[**at].path.as_str()).collect()
-            };
-            let outlines = world.repository.outlines(&paths(&go));
-            let summaries = world.repository.summaries(&paths(&rest), &wanted);
-            let (mut outlines, mut summaries) = (outlines.into_iter(), summaries.into_iter());
-            for at in part {
-                let path = &inventory.files[*at].path;
-                let seen = match units[*at].language == GO {
-                    true => outlines.next().flatten().map(|outline| {
-                        same_package.add(*at as u32, path, &outline, &mut edges);
-                        Summary::of(outline)
-                    }),
-                    false => summaries.next().flatten(),
-                };
+            let path = |at: &usize| inventory.files[*at].path.as_str();
+            let paths = part.iter().map(path).collect::<Vec<_>>();
+            let summaries = world.repository.summaries(&paths, &wanted);
+            for ((at, path), seen) in part.iter().zip(paths).zip(summaries) {
                 let Some(summary) = seen else { continue };
                 units[*at].take(&summary, terms);
+                let file = (*at as u32, path);
+                same_package.add(world.repository, file, &summary, &mut edges);
                 incomplete += usize::from(!summary.complete);
                 for import in &summary.imports {
                     for to in resolver.files(path, &summary.language, import) {
@@ -161,7 +165,7 @@ impl Survey {
         }
         drop(resolver);
         add_uses(world, &inventory, &mut re_exports, reserve);
-        same_package.finish_directory(&mut edges);
+        same_package.finish_directory(world.repository, &mut edges);
         re_exports.resolve(&mut edges);
         edges.sort_unstable();
         edges.dedup();
@@ -246,38 +250,60 @@ fn add_uses(world: World<'_>, inventory: &Inventory, re_exports: &mut ReExports,
     }
 }
 
-fn unit(path: &str, terms: &Terms) -> Unit {
-    let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let lower = path.to_lowercase();
+/// Returns what the path of each file says. Neighbours share what their directory says, which is looked at once for them.
+fn units(inventory: &Inventory, terms: &Terms) -> Vec<Unit> {
     // `price.py` names `src/price.py`; a part of a name does not.
-    let names = |text: &str| {
-        text.contains('.')
-            && lower.strip_suffix(text).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
-    };
+    let named = terms.texts.iter().map(|text| text.text.as_str());
+    let named = named.filter(|text| text.contains('.')).collect::<Vec<_>>();
+    let mut around = ("", about_directory("", terms));
+    let mut units = Vec::with_capacity(inventory.files.len());
+    for file in &inventory.files {
+        let path = file.path.as_str();
+        let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if around.0 != directories {
+            around = (directories, about_directory(directories, terms));
+        }
+        let shared = around.1.clone();
+        units.push(Unit {
+            in_name: terms.bits(name.split('.').next().unwrap_or(name)),
+            is_named: named.iter().any(|text| ends_with_path(path, text)),
+            language: language(path),
+            is_test: is_test(path),
+            generated: shared.generated || is_generated_name(name),
+            ..shared
+        });
+    }
+    units
+}
+
+/// Returns what a directory says about each file in it.
+fn about_directory(directories: &str, terms: &Terms) -> Unit {
     Unit {
         in_directory: terms.bits(directories),
-        in_name: terms.bits(name.split('.').next().unwrap_or(name)),
-        is_named: terms.texts.iter().any(|text| names(&text.text)),
-        language: language(path),
-        is_test: is_test(path),
-        generated: is_generated(path),
+        generated: is_generated_directory(directories),
+        beside: is_beside(directories),
         ..Unit::default()
     }
 }
 
-/// Returns whether a path names generated or vendored code, by custom.
-fn is_generated(path: &str) -> bool {
+/// Returns whether the last parts of a path are these, in either case.
+fn ends_with_path(path: &str, end: &str) -> bool {
     let lower = path.to_lowercase();
-    let name = act_kit::inventory::name(&lower);
-    let within = |part: &str| lower.split('/').rev().skip(1).any(|dir| dir == part);
-    name.contains(".min.")
-        || name.contains(".pb.")
-        || name.contains("_pb2")
-        || name.contains(".generated.")
-        || name.contains("_generated.")
-        || within("generated")
-        || within("vendor")
-        || within("third_party")
+    lower.strip_suffix(end).is_some_and(|rest| rest.is_empty() || rest.ends_with('/'))
+}
+
+/// Returns whether a name is that of generated code, by custom.
+fn is_generated_name(name: &str) -> bool {
+    let lower = name.to_lowercase();
+    let marks = [".min.", ".pb.", "_pb2", ".generated.", "_generated."];
+    marks.iter().any(|mark| lower.contains(mark))
+}
+
+/// Returns whether a directory holds generated or vendored code, by custom.
+fn is_generated_directory(directories: &str) -> bool {
+    directories.split('/').any(|part| {
+        ["generated", "vendor", "third_party"].iter().any(|known| part.eq_ignore_ascii_case(known))
+    })
 }
 
 fn is_main(language: &str, symbol: &Symbol) -> bool {

@@ -10,8 +10,9 @@ use serde_json::Value;
 /// Maximum number of manifests that are read.
 const MANIFESTS: usize = 200;
 const BYTES: u64 = 256 << 10;
-/// Maximum number of lines that start a Python script, in all files together.
-const SCRIPTS: usize = 2_000;
+/// Maximum number of Python files that are read to see whether they are scripts, nearest to the root first: people start those,
+/// and reading each file of a large repository would take longer than everything else that is asked about it.
+const SCRIPTS: usize = 400;
 
 pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     let begins = |at: &u32| {
@@ -31,18 +32,24 @@ pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
 
 /// Returns the Python files that test whether they are run as a program (`if __name__ == "__main__"`).
 fn scripts(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
-    if !survey.units.iter().any(|unit| unit.language == Some("Python")) {
-        return vec![];
-    }
-    let marks = "if __name__ == \"__main__\"|if __name__ == '__main__'";
-    let Ok(found) = repository.search(marks, Some("**/*.py"), SCRIPTS) else { return vec![] };
-    let files = &survey.inventory.files;
-    let own = found.items.into_iter().filter(|hit| hit.text.starts_with("if __name__"));
-    let product = |path: &String| {
-        let at = files.binary_search_by(|file| file.path.as_str().cmp(path));
-        at.is_ok_and(|at| survey.is_product(at as u32))
+    let is_python = |at: &u32| survey.unit(*at).language == Some("Python");
+    let python = survey.all().filter(|at| is_python(at) && survey.is_product(*at));
+    let mut paths = python.map(|at| survey.path(at)).collect::<Vec<_>>();
+    paths.sort_by_cached_key(|path| path.matches('/').count());
+    paths.truncate(SCRIPTS);
+    let starts = |line: &[u8]| {
+        line.starts_with(b"if __name__ == \"__main__\"")
+            || line.starts_with(b"if __name__ == '__main__'")
     };
-    own.map(|hit| hit.path).filter(product).collect()
+    let mut found = vec![];
+    for part in paths.chunks(64) {
+        for (path, text) in part.iter().zip(repository.read(part, BYTES)) {
+            if text.is_ok_and(|text| text.split(|byte| *byte == b'\n').any(starts)) {
+                found.push((*path).to_owned());
+            }
+        }
+    }
+    found
 }
 
 fn is_named(path: &str) -> bool {

@@ -21,11 +21,12 @@ use std::collections::BTreeMap;
 
 pub(crate) use exercised::Tests;
 
-/// Maximum sizes of the lists in the facts, in bytes.
-const SYMBOLS: usize = 1_200_000;
-const IMPORTS: usize = 600_000;
-const TESTS: usize = 300_000;
-const RISK: usize = 150_000;
+/// Maximum sizes of the lists in the facts, in bytes. The best files for a question come first, and each of these bytes is
+/// written, checked and parsed several times, so longer lists would cost a large repository more than they tell.
+const SYMBOLS: usize = 300_000;
+const IMPORTS: usize = 150_000;
+const TESTS: usize = 150_000;
+const RISK: usize = 60_000;
 const ENTRY_POINTS: usize = 40_000;
 /// Maximum size of the map in tokens. A token is estimated as four bytes.
 const MAP_TOKENS: usize = 2_000;
@@ -171,12 +172,14 @@ impl Known {
         cut("files_too_large", self.survey.too_large);
         cut("files_incomplete", self.survey.incomplete);
         cut("not_looked_at", self.survey.not_looked_at);
-        let imports = self.survey.edges.iter().map(|(from, to)| Import {
+        let edges = self.survey.edges.iter();
+        let (imports, missing) = fitting(edges, IMPORTS, |(from, to)| {
+            self.survey.path(*from).len() + self.survey.path(*to).len() + 22
+        });
+        let imports = imports.into_iter().map(|(from, to)| Import {
             from: self.survey.path(*from).to_owned(),
             to: self.survey.path(*to).to_owned(),
         });
-        let (imports, missing) =
-            fitting(imports, IMPORTS, |import| import.from.len() + import.to.len() + 22);
         cut("imports", missing);
         let (tests, missing) = fitting(self.tests.listed(&self.survey), TESTS, |test| {
             test.path.len() + test.exercises.iter().map(|path| path.len() + 3).sum::<usize>() + 26
@@ -196,7 +199,7 @@ impl Known {
             truncated: self.survey.truncated || !left_out.is_empty(),
             inventory: self.summary(),
             symbols,
-            imports,
+            imports: imports.collect(),
             entry_points,
             tests,
             map,

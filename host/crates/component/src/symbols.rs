@@ -20,7 +20,7 @@ use act_symbols::{
     Brief, Index, Key, Language, MAX_SOURCE, NameFilter, NewEntry, Outline, Parsed, Place, Stamp,
     Stored, Summary,
 };
-use act_workspace::{Kind, MAX_ENTRIES, OpenFile, ReadError, RepoView, Selection};
+use act_workspace::{Kind, MAX_ENTRIES, OpenDirectory, OpenFile, ReadError, RepoView, Selection};
 
 /// Number of files that are looked up in the index at a time.
 const BATCH: usize = 64;
@@ -257,6 +257,21 @@ struct Work<'q> {
     stopped: &'q (dyn Fn() -> bool + Sync),
 }
 
+/// A file that can be parsed. It is opened only where the index does not know its state.
+enum Seen<'v> {
+    Closed { place: Place, size: u64 },
+    Open(Opened<'v>),
+}
+
+impl Seen<'_> {
+    fn place(&self) -> Option<Place> {
+        match self {
+            Self::Closed { place, .. } => Some(*place),
+            Self::Open(opened) => opened.place,
+        }
+    }
+}
+
 /// An open file that can be parsed.
 struct Opened<'v> {
     file: OpenFile<'v>,
@@ -288,24 +303,38 @@ impl Work<'_> {
         paths: &[String],
         query: &Query<impl Fn(&Stored<'_>) -> Option<T>, impl Fn(&Outline) -> T>,
     ) -> Vec<Result<SizedAnswer<T>, Unread>> {
-        let opened = in_parallel(paths, |path| self.open(path));
-        let places: Vec<_> = opened.iter().map(|file| file.as_ref().ok()?.place).collect();
+        // Files of one directory follow each other, and it is opened once for all of them.
+        let runs: Vec<_> = paths.chunk_by(|a, b| directory(a) == directory(b)).collect();
+        let seen = in_parallel(&runs, |run| self.see_all(run));
+        let seen: Vec<_> = seen.into_iter().flatten().collect();
+        let places: Vec<_> = seen.iter().map(|file| file.as_ref().ok()?.place()).collect();
         let known = self.index.as_ref().map(|index| index.by_place(&places, &query.stored));
         let mut known = known.unwrap_or_default();
         known.resize_with(paths.len(), || None);
-        let unknown: Vec<_> = opened
+        let unknown: Vec<_> = paths
             .iter()
+            .zip(&seen)
             .zip(&known)
-            .filter_map(|(file, known)| file.as_ref().ok().filter(|_| known.is_none()))
+            .filter_map(|((path, file), known)| {
+                Some((path, file.as_ref().ok().filter(|_| known.is_none())?))
+            })
             .collect();
-        let mut read = in_parallel(&unknown, |file| self.read(file)).into_iter();
+        let read = in_parallel(&unknown, |(path, file)| match file {
+            Seen::Open(opened) => self.read(opened),
+            Seen::Closed { .. } => self.open(path).and_then(|opened| self.read(&opened)),
+        });
         drop(unknown);
+        let mut read = read.into_iter();
         // Bytes are counted in the order of the call, so that threads do not decide which file is the last to fit.
         let (mut answers, mut sources) = (vec![], vec![]);
-        for (file, known) in opened.into_iter().zip(known) {
+        for ((path, file), known) in paths.iter().zip(seen).zip(known) {
             let answer = match (file, known) {
                 (Err(unread), _) => Err(unread),
-                (Ok(Opened { file, .. }), Some(answer)) => {
+                (Ok(Seen::Closed { size, .. }), Some(answer)) => self.count(size).map(|()| {
+                    self.view.record_read(path);
+                    SizedAnswer { answer, size }
+                }),
+                (Ok(Seen::Open(Opened { file, .. })), Some(answer)) => {
                     let size = file.size();
                     self.count(size).map(|()| {
                         file.record_read();
@@ -376,6 +405,24 @@ impl Work<'_> {
     fn count(&self, size: u64) -> Result<(), Unread> {
         let fits = size <= self.file_bytes && self.meters.repo_read.bytes.take(size);
         fits.then_some(()).ok_or(Unread::Spent)
+    }
+
+    /// Looks at files of one directory, each without opening it where that is enough.
+    fn see_all(&self, paths: &[String]) -> Vec<Result<Seen<'_>, Unread>> {
+        let directory = paths.first().filter(|_| self.index.is_some());
+        let directory = directory.and_then(|path| OpenDirectory::around(&self.view, path));
+        let see = |path: &String| {
+            let directory = directory.as_ref().filter(|_| Language::of(path, &[]).is_some());
+            match directory.and_then(|directory| directory.stat(path)) {
+                Some(_) if self.meters.repo_read.bytes.left() == 0 => Err(Unread::Spent),
+                Some(stat) => {
+                    let size = u64::try_from(stat.st_size).unwrap_or(0);
+                    Ok(Seen::Closed { place: Place::new(Stamp::of(&stat), path), size })
+                }
+                None => self.open(path).map(Seen::Open),
+            }
+        };
+        paths.iter().map(see).collect()
     }
 
     fn open(&self, path: &str) -> Result<Opened<'_>, Unread> {
@@ -492,6 +539,10 @@ fn index_files(index: &Arc<Index>, view: &RepoView, stopped: &(dyn Fn() -> bool 
             return;
         }
     }
+}
+
+fn directory(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(directory, _)| directory)
 }
 
 /// Applies `work` to all items in several threads. The results have the order of the items.

@@ -14,7 +14,7 @@ use act_reports::facts_b::Location;
 use act_reports::report_a::Excerpt;
 use act_reports::version::SchemaError;
 use act_reports::{FactsA, FactsB, ReportA, ReportB};
-use act_workspace::{FollowLinks, Kind, RepoView, Slice, files, read};
+use act_workspace::{FollowLinks, Kind, RepoView, Slice, read};
 
 /// Bytes of a file that are searched for line ends. A range of lines behind them counts as missing.
 const MAX_FILE: u64 = 64 << 20;
@@ -110,7 +110,7 @@ pub fn check_facts(
 ) -> Result<String, String> {
     let summary = check_facts_schema(scout, raw, own)?;
     let wrong = match scout {
-        "scout-a" => ground_facts_a(&facts_of(raw, FactsA::parse)?, view)?,
+        "scout-a" => ground_facts_a(&facts_of(raw, FactsA::parse)?, view),
         "scout-b" => {
             let mut files = Files::new(view.clone(), MAX_READ);
             ground_facts_b(&facts_of(raw, FactsB::parse)?, |path| files.lines(path))
@@ -138,10 +138,13 @@ fn facts_of<T>(raw: &str, parse: fn(&str) -> Result<T, SchemaError>) -> Result<T
     parse(raw).map_err(|error| error.to_string())
 }
 
-fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, String> {
-    let there = files(view).map_err(|error| error.to_string())?;
+fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Vec<Ungrounded> {
     let (mut wrong, mut files) = (vec![], Files::new(view.clone(), MAX_READ));
-    for path in facts.paths().into_iter().filter(|path| !there.contains(*path)).take(MOST) {
+    let is_file = |path: &str| {
+        let seen = view.resolve("", path, FollowLinks::No);
+        seen.is_ok_and(|seen| seen.kind == Kind::File && seen.path == path)
+    };
+    for path in facts.paths().into_iter().filter(|path| !is_file(path)).take(MOST) {
         let (field, path) = ("facts".to_owned(), path.to_owned());
         wrong.push(Ungrounded::NoSuchFile { field, path, why: ABSENT });
     }
@@ -152,7 +155,7 @@ fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Result<Vec<Ungrounded>, St
         wrong.push(Ungrounded::NoSuchLines { field, path, start, end, lines });
     }
     wrong.truncate(MOST);
-    Ok(wrong)
+    wrong
 }
 
 /// The files of a repository during one check. Each is looked up once, and read once if the report names lines of it.
