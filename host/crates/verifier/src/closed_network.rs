@@ -3,7 +3,7 @@
 //!
 //! They are closed by rules of the kernel for the network namespace of the run. A helper container enters that namespace with
 //! the capability NET_ADMIN, sends the rules and is gone before the first step; the steps have no capability to remove them.
-//! Rules come before all routes, so they also cover the network that the container is directly connected to, and they stay
+//! Rules come before all routes but those to the addresses of the container itself, so they also cover the network that the container is directly connected to, and they stay
 //! when the engine disconnects the container and connects it again.
 //!
 //! The image of the user may have no program that sends rules, and `act` itself may be built for another system or another
@@ -37,9 +37,12 @@ struct Range {
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-/// The protocols for which a process without capabilities opens a socket. Rules for private addresses name them, because a rule
-/// for everything would also keep the kernel from answering the gateway's ARP, where reverse paths are filtered.
-const SOCKETS: [u8; 5] = [TCP, UDP, 33, 132, 136];
+/// The protocols for which a process without capabilities opens a socket: TCP, UDP, DCCP, L2TP, SCTP and UDP-Lite. Rules for
+/// private addresses name them. A rule for everything would also hold for the reverse path of a packet from there, and where
+/// the kernel filters by reverse paths it would drop the gateway's ARP; a rule for ICMP, or a route of the type `blackhole` or
+/// `prohibit`, would drop the gateway's message that a packet is too large, without which connections to the internet hang
+/// behind a smaller MTU. ICMP is closed by the kernel's setting for its sockets instead (`Network::On`).
+const SOCKETS: [u8; 6] = [TCP, UDP, 33, 115, 132, 136];
 
 const fn v4(address: [u8; 4], bits: u8, protocols: &'static [u8]) -> Range {
     let [a, b, c, d] = address;
@@ -84,8 +87,9 @@ impl Range {
 
     /// Returns the messages that close the range.
     ///
-    /// Name servers stay reachable, at port 53: some clouds have theirs at a link-local address, and most offices at a private
-    /// one. A kernel that does not know rules for ports would ignore that part and open the range, so it gets no such rule.
+    /// Name servers stay reachable, at port 53: some clouds have theirs at a link-local address (Google's is that of its
+    /// metadata service), and most offices at a private one. A container there would find no registry without it, and a name
+    /// server answers a step anyway that has a network. A kernel that does not know rules for ports would ignore that part and open the range, so it gets no such rule.
     fn messages(&self, with_ports: bool) -> Vec<u8> {
         let mut out = vec![];
         if with_ports {
@@ -416,7 +420,7 @@ mod tests {
                     count += 1;
                 }
                 assert_eq!(rest.len(), 4);
-                assert_eq!(count, if private { 3 + 5 * 5 + 8 * 2 } else { 3 });
+                assert_eq!(count, if private { 3 + 5 * 6 + 8 * 2 } else { 3 });
             }
         }
         assert_eq!(helper("riscv64", false, true), None);

@@ -227,7 +227,7 @@ impl DockerVerifier {
             user: self.user(),
             limits: pipeline.limits,
             network: match steps.iter().any(|step| step.network) {
-                true => Network::On,
+                true => Network::On { icmp: pipeline.private_network },
                 false => Network::Off,
             },
             lifetime_seconds: self.lifetime(),

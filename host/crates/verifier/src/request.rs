@@ -52,8 +52,10 @@ pub(crate) struct SentFile {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Network {
     Off,
-    /// The network that the engine gives.
-    On,
+    /// The network that the engine gives. Without `icmp` no process can open a socket for ICMP.
+    On {
+        icmp: bool,
+    },
     /// The namespace of another container, in which `program` runs with NET_ADMIN, in place of waiting.
     Of {
         container: String,
@@ -119,8 +121,11 @@ impl ContainerRequest {
         let memory = i64::try_from(self.limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
         let program = match self.network {
             Network::Of { program, .. } => Some(program),
-            Network::Off | Network::On => None,
+            Network::Off | Network::On { .. } => None,
         };
+        // No group is from 1 to 0, so the kernel refuses the socket to everybody without CAP_NET_RAW, which no step has.
+        let no_icmp = || ("net.ipv4.ping_group_range".to_owned(), "1 0".to_owned());
+        let sysctls = (self.network == Network::On { icmp: false }).then(|| [no_icmp()].into());
         let capabilities = match (program, self.user) {
             (Some(_), _) => Some(vec!["NET_ADMIN".to_owned()]),
             (None, StepUser::Root) => Some(ROOT_CAPABILITIES.map(str::to_owned).to_vec()),
@@ -144,9 +149,10 @@ impl ContainerRequest {
             init: Some(program.is_none()),
             network_mode: match &self.network {
                 Network::Off => Some("none".to_owned()),
-                Network::On => None,
+                Network::On { .. } => None,
                 Network::Of { container, .. } => Some(format!("container:{container}")),
             },
+            sysctls,
             mounts: Some(self.mounts),
             // The output of steps arrives by exec; a log driver would store a second, inexact copy.
             log_config: Some(HostConfigLogConfig {
@@ -341,7 +347,7 @@ mod tests {
             environment: vec![],
             user,
             limits: Limits { cpus, memory_mb: 64, pids: 9 },
-            network: if network { Network::On } else { Network::Off },
+            network: if network { Network::On { icmp: true } } else { Network::Off },
             lifetime_seconds: 61,
             labels: HashMap::new(),
         };
@@ -410,6 +416,30 @@ mod tests {
             (host.cap_drop.unwrap(), host.privileged),
             (vec!["ALL".to_owned()], Some(false))
         );
+    }
+
+    // VERIFIER-71
+    #[test]
+    fn a_network_without_icmp_has_no_group_that_may_open_its_sockets() {
+        let sysctls = |network| {
+            let request = ContainerRequest {
+                image_id: "sha256:x".into(),
+                mounts: vec![],
+                volumes: vec![],
+                files: vec![],
+                environment: vec![],
+                user: StepUser::Root,
+                limits: Limits::default(),
+                network,
+                lifetime_seconds: 61,
+                labels: HashMap::new(),
+            };
+            request.body().host_config.unwrap().sysctls
+        };
+        assert_eq!(sysctls(Network::Off), None);
+        assert_eq!(sysctls(Network::On { icmp: true }), None);
+        let closed = sysctls(Network::On { icmp: false }).unwrap();
+        assert_eq!(closed["net.ipv4.ping_group_range"], "1 0");
     }
 
     // VERIFIER-9
