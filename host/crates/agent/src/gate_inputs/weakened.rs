@@ -5,7 +5,8 @@
 //! A [`Reading`] is one version of a file, cut into its tests by the parsers of `act-symbols`; code outside of tests is one
 //! more block. Two readings are compared block by block. [`TestReader`] remembers readings, because each edit compares again.
 //! The comparison reads text and knows no meaning: an honest change is named as well, and the model then says why the task
-//! wants it. A file without a parser is one block, in which each line counts.
+//! wants it. A file without a parser is one block, in which each line counts. Examples in comments that a runner executes (Rust's
+//! documentation tests, Python's doctest, the output of Go's examples) are code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -146,8 +147,9 @@ impl TestReader {
         let differs = |change: &&FileChange<'_>| change.sha256_before != change.sha256_now;
         let files: Vec<_> = changes.iter().filter(differs).map(|one| self.compared(one)).collect();
         let mut found = vec![];
+        let tested = files.iter().flat_map(|file| file.before.words_of_tests()).collect();
         for file in &files {
-            let mut here = file.weakened(&files);
+            let mut here = file.weakened(&files, &tested);
             here.truncate(IN_ONE_FILE);
             found.append(&mut here);
         }
@@ -200,11 +202,12 @@ impl Compared<'_> {
         self.change.path
     }
 
-    fn weakened(&self, all: &[Self]) -> Vec<Weakening> {
+    /// `tested`: the words of the old tests of all changed files.
+    fn weakened(&self, all: &[Self], tested: &BTreeSet<&str>) -> Vec<Weakening> {
         let mut found = self.excluded();
         let (existed, gone) =
             (self.change.sha256_before.is_some(), self.change.sha256_now.is_none());
-        if is_test(self.path()) && existed && self.before.is_data {
+        if (is_test(self.path()) || is_snapshot(self.path())) && existed && self.before.is_data {
             let detail = if gone { "the file is gone" } else { "" };
             found.push(self.finding(None, "", Why::FixtureChanged, detail));
             return found;
@@ -217,16 +220,23 @@ impl Compared<'_> {
                 return found;
             }
         } else {
-            let used = self.before.words_of_tests();
-            self.compare((&self.before.outside, ""), (&self.now.outside, ""), &used, &mut found);
+            // A file without tests of its own is loaded by the tests of other files.
+            let tested = if self.now.tests.is_empty() { tested } else { &BTreeSet::new() };
+            let words = Words { used: &self.before.words_of_tests(), tested };
+            self.compare((&self.before.outside, ""), (&self.now.outside, ""), words, &mut found);
         }
+        let in_test = Words { used: &BTreeSet::new(), tested: &BTreeSet::new() };
         for (name, before) in &self.before.tests {
             if found.len() > IN_ONE_FILE {
                 break;
             }
             match self.now.tests.get(name) {
                 Some(now) => {
-                    self.compare((before, name), (now, name), &BTreeSet::new(), &mut found);
+                    if now.depth > before.depth {
+                        let detail = "the test is inside of a block that was not there";
+                        found.push(self.finding(Some(now.first), name, Why::Disabled, detail));
+                    }
+                    self.compare((before, name), (now, name), in_test, &mut found);
                     found.extend(self.defined_again(name));
                 }
                 None => match self.renamed(before, all) {
@@ -236,7 +246,7 @@ impl Compared<'_> {
                             found.push(self.finding(None, name, Why::TestsRemoved, &detail));
                         }
                         let now = (&file.now.tests[other], other.as_str());
-                        file.compare((before, name), now, &BTreeSet::new(), &mut found);
+                        file.compare((before, name), now, in_test, &mut found);
                     }
                     None => {
                         found.push(self.finding(None, name, Why::TestsRemoved, ""));
@@ -309,16 +319,15 @@ impl Compared<'_> {
         }
     }
 
-    /// Compares a block, which is the test of this name or the code outside of tests, with what it was. `used`: names that old
-    /// code outside of the block uses.
+    /// Compares a block, which is the test of this name or the code outside of tests, with what it was.
     fn compare(
         &self,
         (before, was): (&Block, &str),
         (now, test): (&Block, &str),
-        used: &BTreeSet<&str>,
+        outside: Words<'_>,
         found: &mut Vec<Weakening>,
     ) {
-        if before.lines == now.lines && before.depths == now.depths {
+        if before == now {
             return;
         }
         let start = found.len();
@@ -340,7 +349,7 @@ impl Compared<'_> {
             }
         }
         if found.len() == start {
-            self.replaced(before, now, test, used, found);
+            self.replaced(before, now, test, outside, found);
             let deeper = before.nested_deeper(now).into_iter();
             found
                 .extend(deeper.map(|(line, text)| {
@@ -373,11 +382,16 @@ impl Compared<'_> {
             let detail = format!("no longer there: {lost}");
             found.push(self.finding(line, test, Why::ExpectationChanged, &detail));
         }
-        if found.len() == start && (!test.is_empty() || is_test(self.path())) {
-            let name = was.rsplit(" > ").next().unwrap_or_default();
-            if let Some(lost) = before.lost_line(now, name) {
-                let line = Some(now.first).filter(|line| *line > 0);
+        if found.len() == start {
+            let last = |name: &str| name.rsplit(" > ").next().unwrap_or_default().to_owned();
+            let line = Some(now.first).filter(|line| *line > 0);
+            if let Some(lost) = before.lost_line(now, &last(was), &last(test)) {
                 found.push(self.finding(line, test, Why::TestChanged, lost));
+            } else if let Some((line, text)) = before.deeper_line(now) {
+                found.push(self.finding(Some(line), test, Why::TestChanged, text));
+            } else if !test.is_empty() && before.is_reordered(now) {
+                let detail = "its lines are in another order";
+                found.push(self.finding(line, test, Why::TestChanged, detail));
             }
         }
     }
@@ -388,13 +402,14 @@ impl Compared<'_> {
         before: &Block,
         now: &Block,
         test: &str,
-        used: &BTreeSet<&str>,
+        outside: Words<'_>,
         found: &mut Vec<Weakening>,
     ) {
         let new = before.new_lines(now);
-        let mut later = used.clone();
+        let mut later = outside.used.clone();
+        let of_block = before.lines.iter().flat_map(|line| words(line));
         let known: BTreeSet<&str> =
-            before.lines.iter().flat_map(|line| words(line)).chain(used.iter().copied()).collect();
+            of_block.chain(outside.used.iter().chain(outside.tested).copied()).collect();
         let lost: Vec<&String> =
             now.new_lines(before).into_iter().filter_map(|at| before.lines.get(at)).collect();
         let mut places = vec![];
@@ -407,17 +422,29 @@ impl Compared<'_> {
             // Another parameter of a test may be a fixture with the name of what the test checks.
             let adds =
                 || !is_match(&FUNCTION, line) && lost.iter().any(|was| adds_entries(was, line));
-            if (is_match(&ASSERTION, line) && !defines) || adds() {
+            if (is_match(&ASSERTION, line) && !defines) || is_example(line) || adds() {
                 continue;
             }
-            let substitutes = is_match(&SUBSTITUTE, line);
-            let replaces = bound_names(line).iter().any(|name| later.contains(name))
+            let bound = bound_names(line);
+            // An attribute of a module or a type is changed for all tests of the process.
+            let substitutes = is_match(&SUBSTITUTE, line)
+                || assigned(line).is_some_and(|it| {
+                    it.contains('.') && !(it.starts_with("self.") || it.starts_with("this."))
+                });
+            let replaces = bound.iter().any(|name| later.contains(name))
+                || (bound.contains(EVERYTHING) && !later.is_empty())
+                || (is_match(&SURROUNDINGS, line)
+                    && (self.configures_tests() || !later.is_empty()))
+                || (line.starts_with("macro_rules!") && words(line).any(is_standard_macro))
                 || (substitutes
                     && (self.configures_tests() || words(line).any(|word| known.contains(word))));
             let number = now.numbers.get(at).copied();
-            let marks = !test.is_empty()
-                && (line.starts_with('@') || line.starts_with("#["))
-                && !is_match(&HARMLESS_MARK, line);
+            // A mark that took the place of one of its name is compared like any other line.
+            let name = |mark: &str| mark.split('(').next().map(str::to_owned);
+            let marks = is_mark(line)
+                && !is_match(&HARMLESS_MARK, line)
+                && !lost.iter().any(|was| is_mark(was) && name(was) == name(line))
+                && (!test.is_empty() || now.marks_old_suite(at, &new));
             if replaces {
                 places.push(self.finding(number, test, Why::SubjectReplaced, line));
             } else if marks {
@@ -427,9 +454,11 @@ impl Compared<'_> {
         found.extend(places.into_iter().rev());
     }
 
+    /// Returns whether a runner loads the file before other tests.
     fn configures_tests(&self) -> bool {
         let lower = self.path().to_lowercase();
-        is_test_configuration(lower.rsplit('/').next().unwrap_or_default())
+        let name = lower.rsplit('/').next().unwrap_or_default();
+        is_test_configuration(name) || name == "__init__.py"
     }
 
     /// The changed lines of a configuration by which a runner may leave tests out.
@@ -440,11 +469,20 @@ impl Compared<'_> {
         let (before, now) =
             (self.change.text_before.unwrap_or_default(), self.change.text_now.unwrap_or_default());
         let mut found = vec![];
+        if self.change.sha256_before.is_none() && lower.contains("__mocks__/") {
+            // jest takes the file in the place of the module of this name.
+            found.push(self.finding(None, "", Why::SubjectReplaced, "a new file of mocks"));
+        }
         if is_test_configuration(name) || is_build_script(&lower, name) {
+            // Each line of a configuration that nothing but a runner reads may leave tests out.
+            let of_runner = is_test_configuration(name) && !name.ends_with(".py");
             let runner = if is_test_configuration(name) { EXCLUDES.as_slice() } else { &[] };
-            let words = || EXCLUDES_IN_BUILDS.iter().chain(runner);
-            let is_about_tests =
-                |line: &str| !line.starts_with("//") && words().any(|word| line.contains(word));
+            let is_about_tests = |line: &str| {
+                let mut words = EXCLUDES_IN_BUILDS.iter().chain(runner);
+                let is_comment = ["//", "#", ";"].iter().any(|mark| line.starts_with(mark));
+                let is_code = line.contains(char::is_alphanumeric);
+                !is_comment && is_code && (of_runner || words.any(|word| line.contains(word)))
+            };
             let lines = |text: &str| {
                 let lines = (1..).zip(text.lines()).map(|(at, line)| (at, line.trim().to_owned()));
                 lines.filter(|(_, line)| is_about_tests(line)).collect::<Vec<(u32, String)>>()
@@ -461,12 +499,21 @@ impl Compared<'_> {
         if path.ends_with(".rs") {
             let modules = |text: &str| test_modules(text);
             for module in modules(before).difference(&modules(now)) {
-                let detail = format!("removed: #[cfg(test)] mod {module};");
+                let detail = format!("removed: {module}");
                 found.push(self.finding(None, "", Why::TestsExcluded, &detail));
             }
         }
         found
     }
+}
+
+/// What is outside of a block that is compared.
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    /// The names that old code outside of the block uses.
+    used: &'a BTreeSet<&'a str>,
+    /// The words of the old tests of all changed files.
+    tested: &'a BTreeSet<&'a str>,
 }
 
 /// Returns whether a new test is an old one of some file under another name or in another place.
@@ -483,18 +530,18 @@ const EXCLUDES: [&str; 13] = [
     "collect_ignore",
     "def pytest_",
     "exitstatus",
-    "exclude",
     "grep",
     "ignore_collect",
     "ignore_patterns",
     "modifyitems",
+    "pytest_plugins",
     "pytest_runtest",
     "roots",
     "spec",
     "xfail",
 ];
 /// Such words that mean nothing else in build scripts, which configure runners as well.
-const EXCLUDES_IN_BUILDS: [&str; 36] = [
+const EXCLUDES_IN_BUILDS: [&str; 47] = [
     " -k ",
     "--deselect",
     "--ignore",
@@ -505,15 +552,25 @@ const EXCLUDES_IN_BUILDS: [&str; 36] = [
     "\"roots\"",
     "\"test\":",
     "\"test:",
+    "GOFLAGS",
+    "NODE_OPTIONS",
+    "PYTEST_ADDOPTS",
+    "PYTHONOPTIMIZE",
+    "RUSTFLAGS",
     "addopts",
+    "alias",
     "autotests",
     "coveragePathIgnore",
+    "debug-assertions",
+    "exclude",
     "doctest = false",
     "harness",
+    "members",
     "moduleNameMapper",
     "modulePathIgnore",
     "norecursedirs",
     "onlyChanged",
+    "overflow-checks",
     "passWithNoTests",
     "python_classes",
     "python_files",
@@ -530,6 +587,7 @@ const EXCLUDES_IN_BUILDS: [&str; 36] = [
     "testpaths",
     "|| :",
     "|| exit 0",
+    "workspaces",
     "|| true",
 ];
 
@@ -556,6 +614,8 @@ struct Block {
     lines: Vec<String>,
     /// The number of each of these lines in the file.
     numbers: Vec<u32>,
+    /// How deep the first line is inside of the file's blocks.
+    depth: i32,
     /// How deep each of these lines is inside of conditions, functions and other blocks, counted from the first one.
     depths: Vec<i32>,
     assertions: Vec<(u32, String)>,
@@ -567,7 +627,7 @@ struct Block {
 /// Two blocks are equal when they have the same code, wherever it is in the file.
 impl PartialEq for Block {
     fn eq(&self, other: &Self) -> bool {
-        self.lines == other.lines && self.depths == other.depths
+        self.lines == other.lines && self.depth == other.depth && self.depths == other.depths
     }
 }
 
@@ -611,7 +671,12 @@ impl Reading {
         for (number, line) in (1_u32..).zip(&lines) {
             match owner.get(number as usize).copied().flatten().and_then(|at| blocks.get_mut(at)) {
                 Some((_, block)) => block.push((number, line.as_str())),
-                None if is_test(path) || around.iter().any(|range| range.contains(&number)) => {
+                // A macro of the crate is known to the tests below it, in this file and in others.
+                None if is_test(path)
+                    || is_example(line)
+                    || (line.starts_with("macro_rules!") && words(line).any(is_standard_macro))
+                    || around.iter().any(|range| range.contains(&number)) =>
+                {
                     outside.push((number, line.as_str()));
                 }
                 None => {}
@@ -625,9 +690,11 @@ impl Reading {
                 again += 1;
                 unique = format!("{name}{AGAIN}{again}");
             }
-            all.insert(unique, Block::of(&lines, &depths));
+            all.insert(unique, Block::of(&lines, &depths, true));
         }
-        Self { tests: all, outside: Block::of(&outside, &depths), is_data: false }
+        // The depth of the first line outside of tests says nothing about the others.
+        let outside = Block { depth: 0, ..Block::of(&outside, &depths, false) };
+        Self { tests: all, outside, is_data: false }
     }
 
     /// The names and words in the code of the tests, and the names of what is around them.
@@ -640,13 +707,24 @@ impl Reading {
 
 /// The definitions that a runner collects as tests, outer ones first.
 fn tests_of(path: &str, language: Language, symbols: &[Symbol]) -> Vec<Symbol> {
+    // pytest collects no tests of a class with a constructor, and `run` of a `TestCase` runs what it likes.
+    let takes_over = |symbol: &&Symbol| {
+        language == Language::Python
+            && ["__init__", "__new__", "__call__", "run"].contains(&symbol.name.as_str())
+    };
+    let odd_types: BTreeSet<&str> = symbols
+        .iter()
+        .filter(takes_over)
+        .filter_map(|symbol| symbol.container.as_deref())
+        .collect();
     let collects = |symbol: &&Symbol| {
         // A configuration of pytest may collect files of other names than the parser knows.
         let of_python = language == Language::Python
             && is_test(path)
             && matches!(symbol.kind, SymbolKind::Function | SymbolKind::Method)
             && symbol.name.starts_with("test");
-        symbol.kind == SymbolKind::Test || of_python
+        let is_odd = symbol.container.as_ref().is_some_and(|of| odd_types.contains(of.as_str()));
+        (symbol.kind == SymbolKind::Test || of_python) && !is_odd
     };
     let mut tests: Vec<Symbol> = symbols.iter().filter(collects).cloned().collect();
     tests.sort_by_key(|test| (test.first_line, std::cmp::Reverse(test.last_line)));
@@ -702,8 +780,9 @@ fn modules_with_tests(
 }
 
 impl Block {
-    /// Reads the lines of a test in a language with a parser. `depths` are those of all lines of the file.
-    fn of(lines: &[(u32, &str)], depths: &[i32]) -> Self {
+    /// Reads the lines of a test, or the code outside of tests, in a language with a parser. `depths` are those of all lines of
+    /// the file.
+    fn of(lines: &[(u32, &str)], depths: &[i32], is_test: bool) -> Self {
         let code: Vec<_> = lines.iter().filter(|(_, line)| !line.is_empty()).copied().collect();
         let depth =
             |number: u32| depths.get((number as usize).wrapping_sub(1)).copied().unwrap_or(0);
@@ -712,12 +791,18 @@ impl Block {
             first,
             lines: code.iter().map(|(_, line)| (*line).to_owned()).collect(),
             numbers: code.iter().map(|(number, _)| *number).collect(),
+            depth: depth(first),
             depths: code.iter().map(|(number, _)| depth(*number) - depth(first)).collect(),
             ..Self::default()
         };
         let mut at = 0;
         while let Some((number, line)) = code.get(at) {
             block.mark(*number, line);
+            let follows =
+                || code[at + 1..].iter().any(|(_, line)| line.contains(char::is_alphanumeric));
+            if is_test && follows() {
+                block.mark_end(*number, line, depth(*number) - depth(first));
+            }
             block.add_literals(line);
             if !is_match(&ASSERTION, line) {
                 at += 1;
@@ -745,7 +830,7 @@ impl Block {
         let lines: Vec<_> = (1_u32..).zip(lines.iter().map(String::as_str)).collect();
         let code = lines.iter().filter(|(_, line)| !line.is_empty());
         let assertions = code.map(|(number, line)| (*number, (*line).to_owned())).collect();
-        Self { assertions, literals: BTreeMap::new(), ..Self::of(&lines, &[]) }
+        Self { assertions, literals: BTreeMap::new(), ..Self::of(&lines, &[], false) }
     }
 
     fn mark(&mut self, line: u32, text: &str) {
@@ -762,6 +847,17 @@ impl Block {
             if is_match(pattern, text) {
                 add(why);
             }
+        }
+    }
+
+    /// Marks the end of a test, or of a round of its loops, before its last line. `depth` is that of the line inside of the test:
+    /// a deeper return may belong to a function there.
+    fn mark_end(&mut self, line: u32, text: &str, depth: i32) {
+        let is_inner = || ["=>", "|", "func", "lambda"].iter().any(|inner| text.contains(inner));
+        let ends =
+            is_match(&ENDS_ROUND, text) || (depth == 1 && is_match(&RETURN, text) && !is_inner());
+        if ends && !is_match(&EARLY_RETURN, text) {
+            self.marks.push(Mark { why: Why::EarlyReturn, line, text: text.to_owned() });
         }
     }
 
@@ -828,17 +924,54 @@ impl Block {
         found
     }
 
-    /// Returns the first line that the other version lacks, unless a line there only adds entries to it. `name` is that of the
-    /// test: the line that defines it may change.
-    fn lost_line(&self, other: &Self, name: &str) -> Option<&str> {
+    /// Returns the first line that the other version lacks, unless a line there only adds entries to it, or has the name `is`
+    /// of the test now in the place of the name `was` that it had.
+    fn lost_line(&self, other: &Self, was: &str, is: &str) -> Option<&str> {
         let added: Vec<&String> =
             self.new_lines(other).into_iter().filter_map(|at| other.lines.get(at)).collect();
         let lost = other.new_lines(self).into_iter().filter_map(|at| self.lines.get(at));
-        let mut lost = lost.filter(|line| {
-            let defines = !name.is_empty() && line.contains(name);
-            !defines && !is_match(&MEANS_NOTHING, line)
-        });
-        lost.find(|line| !added.iter().any(|new| adds_entries(line, new))).map(String::as_str)
+        let mut lost = lost.filter(|line| !is_match(&MEANS_NOTHING, line));
+        let is_renamed = |line: &str, new: &str| {
+            !was.is_empty() && line.contains(was) && line.replacen(was, is, 1) == new
+        };
+        let goes_on =
+            |line: &str| added.iter().any(|new| adds_entries(line, new) || is_renamed(line, new));
+        lost.find(|line| !goes_on(line)).map(String::as_str)
+    }
+
+    /// Returns the first line that is deeper inside of blocks in the other version, with its number there.
+    fn deeper_line<'a>(&self, other: &'a Self) -> Option<(u32, &'a str)> {
+        let mut before = BTreeMap::<&str, Vec<i32>>::new();
+        for (line, depth) in self.lines.iter().zip(&self.depths).rev() {
+            before.entry(line).or_default().push(*depth);
+        }
+        let is_deeper = |at: &usize| {
+            let (Some(line), Some(is)) = (other.lines.get(*at), other.depths.get(*at)) else {
+                return false;
+            };
+            let was = before.get_mut(line.as_str()).and_then(Vec::pop);
+            was.is_some_and(|was| *is > was) && !is_match(&MEANS_NOTHING, line)
+        };
+        let at = (0..other.lines.len()).find(is_deeper)?;
+        Some((*other.numbers.get(at)?, other.lines.get(at)?))
+    }
+
+    /// Returns whether lines that both versions have are in another order in the other one.
+    fn is_reordered(&self, other: &Self) -> bool {
+        let lost = other.new_lines(self);
+        let mut kept =
+            self.lines.iter().enumerate().filter(|(at, _)| !lost.contains(at)).peekable();
+        for line in &other.lines {
+            kept.next_if(|(_, old)| *old == line);
+        }
+        kept.peek().is_some()
+    }
+
+    /// Returns whether the attribute or decorator at this place belongs to a suite or a type that was there before.
+    fn marks_old_suite(&self, at: usize, new: &BTreeSet<usize>) -> bool {
+        let below = (at + 1..self.lines.len()).find(|at| !new.contains(at));
+        let line = below.and_then(|at| self.lines.get(at));
+        line.is_some_and(|line| is_match(&SUITE_BEGINS, line))
     }
 
     /// Returns whether the other block is this one, nearly.
@@ -858,7 +991,8 @@ impl Block {
     }
 }
 
-/// Returns whether the second line is the first one with more entries of a list.
+/// Returns whether the second line is the first one with more entries of a list. An argument of a call is no entry, and neither
+/// is one of a list of what is left out.
 fn adds_entries(old: &str, new: &str) -> bool {
     fn parts(line: &str) -> impl Iterator<Item = &str> {
         line.split_inclusive(|c: char| !c.is_alphanumeric() && c != '_')
@@ -871,22 +1005,37 @@ fn adds_entries(old: &str, new: &str) -> bool {
             .map(str::trim)
             .filter(|part| !part.is_empty())
     }
-    if new.len() > LONGEST_LINE {
+    if new.len() > LONGEST_LINE || is_match(&LEAVES_OUT, new) {
         return false;
     }
     let mut wanted = parts(old).peekable();
-    let mut more = vec![];
+    let (mut more, mut is_argument) = (vec![], false);
+    let defines = is_match(&FUNCTION, new);
+    // For each open bracket, whether it holds the arguments of a call.
+    let (mut calls, mut last) = (vec![], "");
     for part in parts(new) {
         match wanted.next_if_eq(&part) {
             Some(_) => {}
-            None => more.push(part),
+            None => {
+                more.push(part);
+                is_argument |= calls.last() == Some(&true) && !matches!(part, ")" | "]" | "}");
+            }
         }
+        match part {
+            "(" | "[" | "{" => {
+                let is_name = last.ends_with(|c: char| c.is_alphanumeric() || c == '_' || c == '!');
+                calls.push(part == "(" && is_name && !defines && !KEYWORDS.contains(&last));
+            }
+            ")" | "]" | "}" => drop(calls.pop()),
+            _ => {}
+        }
+        last = part;
     }
     // A slice, a call or an operator is no entry.
     let is_entry = |part: &&str| {
         !matches!(*part, ":" | "." | "&" | "|" | "=" | ">" | "<" | "!" | "?" | ";" | "as")
     };
-    wanted.peek().is_none() && more.contains(&",") && more.iter().all(is_entry)
+    wanted.peek().is_none() && !is_argument && more.contains(&",") && more.iter().all(is_entry)
 }
 
 /// Bytes of a line that is compared word by word.
@@ -917,6 +1066,9 @@ fn bound_names(line: &str) -> BTreeSet<&str> {
     // The handle of a test in Go is the parameter of every function there.
     let mut names: BTreeSet<&str> =
         named.filter(|name| !["t", "b", "testing"].contains(name)).collect();
+    if is_match(&IMPORTS_ALL, line) {
+        names.insert(EVERYTHING);
+    }
     if let Some(target) = assigned(line) {
         // What follows a colon is a type.
         let target = target.split_once(": ").map_or(target, |(names, _)| names);
@@ -924,6 +1076,14 @@ fn bound_names(line: &str) -> BTreeSet<&str> {
     }
     names
 }
+
+/// The name that stands for all names in an import.
+const EVERYTHING: &str = "*";
+
+/// An import of all names of another place, each of which may be one that tests use.
+static IMPORTS_ALL: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(r"^(pub )?use .*\*|^from \S+ import \*|^import static .*\*|^(import )?\. \x22")
+});
 
 /// The left side of the assignment in a line, if it has one.
 fn assigned(line: &str) -> Option<&str> {
@@ -969,7 +1129,9 @@ fn is_collected(path: &str) -> bool {
         Some("go") => {
             let before = name.strip_suffix("_test.go").unwrap_or_default();
             let system = before.rsplit_once('_').map(|(_, system)| system);
-            !before.is_empty() && system.is_none_or(|system| !SYSTEMS.contains(&system))
+            !before.is_empty()
+                && !parts.iter().chain([&before]).any(|part| part.starts_with('_'))
+                && system.is_none_or(|system| !SYSTEMS.contains(&system))
         }
         // Cargo builds each file directly below `tests`, and the `main.rs` of a directory there.
         Some("rs") => match parts.iter().rposition(|part| *part == "tests") {
@@ -1073,10 +1235,19 @@ static EARLY_RETURN: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
         r"(?x)
         \breturn\b\s*(;|\}|$|Ok(::<[^>]*>+)?\(\(\)\)|None\b|nil\b|true\b|True\b|0\b|undefined\b|null\b|Promise\.resolve\(|done\(\)) |
-        \b(os\.Exit|sys\.exit|os\._exit|pytest\.exit|process\.exit|runtime\.Goexit)\( | ^(std::)?(process::)?exit\s*[(\d]
+        \b(\w+\.Exit|sys\.exit|os\._exit|pytest\.exit|process(\.|::)exit|runtime\.Goexit)\( | (^|[^\w.])exit\s*\( | ^exit\s*\d |
+        \b(exitCode|exitstatus)\s*=[^=] | \braise\s+SystemExit\b
         ",
     )
 });
+
+/// A return of any value, or `yield`, with which pytest runs nothing of a test.
+static RETURN: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"(^|[{:;]\s*)return\b|^yield\b"));
+
+/// The end of a round of a loop, or a jump.
+static ENDS_ROUND: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^((el)?if\b.*[:{)]\s*)?(break|continue|goto)\b"));
 
 /// The beginning of a function, or of one without a name.
 static DEFINITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -1087,7 +1258,7 @@ static DEFINITION: LazyLock<Option<Regex>> = LazyLock::new(|| {
 static DISABLED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
         r"(?x)
-        \b(if|while)\s*\(?\s*(!\s*true|not\s+True|false|False|0)\b | \b(false|False)\s*(&&|and)\b | &&\s*false\b | \band\s+False\b |
+        \b(el)?(if|while)\s*\(?\s*(!\s*true|not\s+True|false|False|0)\b | \b(false|False)\s*(&&|and)\b | &&\s*false\b | \band\s+False\b |
         \|\|\s*true\b | \bor\s+True\b | \bcfg!\( | \bwhile\s+False\b
         ",
     )
@@ -1105,17 +1276,48 @@ static SUBSTITUTE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         r"(?x)
         \bsetattr\b | \bdelattr\b | \bsetitem\b | \bpatch\w*\b | \bmock\w*\b | \bmocker\b | \bspy\w*\b | \bstub\w*\b | \bautouse\b |
         \bsys\.modules\b | \b__(builtins|dict|eq|class)__\b | \bdefineProperty\b | \bexpect\.extend\b | \bproxyquire\b |
-        \brewire\b | \bsinon\b | \bglobalThis\b | \bglobals\(\) | \bmonkeypatch\b | \b(jest|vi)\.(mock|doMock|spyOn|setMock|stubGlobal)
+        \brewire\b | \bsinon\b | \bexec\b | \beval\b | \bimportlib\b | \b__import__\b | \bctypes\b | \busefixtures\b | \bglobalThis\b | \bglobals\(\) | \bmonkeypatch\b | \b(jest|vi)\.(mock|doMock|spyOn|setMock|stubGlobal)
         ",
     )
 });
+
+/// Changes of what surrounds a test: the environment, the places of modules and the working directory decide what the test
+/// finds, and name nothing of it.
+static SURROUNDINGS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(
+        r"(?x)
+        \bos\.environ(\[.*\]\s*=[^=]|\.(update|setdefault|pop)\b) | \bputenv\( | \b(t|os)\.(Setenv|Unsetenv|Chdir)\( |
+        \bprocess\.env(\.\w+|\[.*\])\s*=[^=] | \b(set|remove)_var\( | \bset_current_dir\( | \bchdir\( | \b(monkeypatch\.)?(set|del)env\( |
+        \bsys\.path\b.*(\(|=) | \bsyspath_prepend\( | ^pytestmark\b | \brequire\.cache\b | \bmodule\.paths\b
+        ",
+    )
+});
+
+/// The beginning of a type or a module that holds tests.
+static SUITE_BEGINS: LazyLock<Option<Regex>> =
+    LazyLock::new(|| pattern(r"^((pub(\(\w+\))?|export|abstract|final|public) )*(class|mod)\b"));
+
+/// Words of lists of what is not tested.
+static LEAVES_OUT: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    pattern(r"(?i)skip|ignor|exclu|xfail|allow|disabl|known|expected_fail|deselect|omit")
+});
+
+fn is_mark(line: &str) -> bool {
+    line.starts_with('@') || line.starts_with("#[")
+}
+
+/// The macros of Rust's standard library by which tests fail.
+fn is_standard_macro(name: &str) -> bool {
+    ["assert", "assert_eq", "assert_ne", "debug_assert", "debug_assert_eq", "panic", "unreachable"]
+        .contains(&name)
+}
 
 /// Attributes and decorators by which a test runs as before.
 static HARMLESS_MARK: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
         r"(?x)
-        ^\#\[(\w+::)*(test|rstest|case|values|allow|expect|doc|bench|traced_test)\b | ^@(\w+\.)*(parametrize|usefixtures|asyncio|anyio|fixture|
-        Test|ParameterizedTest|ValueSource|CsvSource|MethodSource|DisplayName|Override|given|settings|classmethod|staticmethod)\b
+        ^\#\[(\w+::)*(test|rstest|case|values|allow|expect|doc|traced_test)\b |
+        ^@(\w+\.)*(asyncio|anyio|Test|ParameterizedTest|ValueSource|CsvSource|MethodSource|DisplayName|Override)\b
         ",
     )
 });
@@ -1145,7 +1347,7 @@ static FUNCTION: LazyLock<Option<Regex>> =
 /// Lines that may go without a test demanding less: imports, brackets, and calls that only say how a test runs.
 static MEANS_NOTHING: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
-        r"^(import|from|use|pub use|package|#include)\b|^(const|let|var)\b.*\brequire\(|^\W*$|\bt\.(Parallel|Helper|Log|Logf)\(|^(pass|print\(|println!\(|dbg!\(|console\.log\()|^else\b|^try\b",
+        r"^(import|from|use|pub use|package|#include)\b|^(const|let|var)\b.*\brequire\(|^\W*$|^t\.(Parallel|Helper|Log|Logf)\(|^(pass$|print\(|println!\(|dbg!\(|console\.log\()|^try\b",
     )
 });
 
@@ -1163,14 +1365,16 @@ static LITERAL: LazyLock<Option<Regex>> = LazyLock::new(|| {
 
 static TEST_MODULE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
-        r"(?m)^\s*#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([a-z]+\))?\s+)?mod\s+(\w+)\s*;",
+        r"(?m)^\s*((?:#\[[^\]]*\]\s*)*#\[cfg\(test\)\]\s*(?:#\[[^\]]*\]\s*)*(?:pub(?:\([a-z]+\))?\s+)?mod\s+\w+\s*;)",
     )
 });
 
-/// The modules of tests that a Rust file declares and other files hold.
+/// The declarations, with their attributes, of the modules of tests that other files hold.
 fn test_modules(text: &str) -> BTreeSet<String> {
     let Some(module) = TEST_MODULE.as_ref() else { return BTreeSet::new() };
-    module.captures_iter(text).filter_map(|found| Some(found.get(1)?.as_str().to_owned())).collect()
+    let declarations = module.captures_iter(text).filter_map(|found| found.get(1));
+    let on_one_line = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    declarations.map(|found| on_one_line(found.as_str())).collect()
 }
 
 /// The entries of one list that the other lacks; entries of equal text are counted.
@@ -1191,7 +1395,8 @@ fn without<'a>(these: &'a [(u32, String)], those: &[(u32, String)]) -> Vec<&'a (
 
 /// The part of words that two statements share.
 fn likeness(one: &str, other: &str) -> f32 {
-    TextDiff::from_words(one, other).ratio()
+    let cut = |text: &str| text[..text.floor_char_boundary(LONGEST_LINE)].to_owned();
+    TextDiff::from_words(&cut(one), &cut(other)).ratio()
 }
 
 fn cut(text: &str) -> String {
@@ -1216,46 +1421,299 @@ fn is_script(path: &str, text: &str) -> bool {
     text.starts_with("#!") || source::extension(path).is_some_and(|end| ends.contains(&end))
 }
 
-/// The lines of a file without blanks around them, and how deep each is inside of blocks; comments are empty lines.
-fn code_lines(path: &str, text: &str) -> (Vec<String>, Vec<i32>) {
-    let hash = matches!(
-        source::language(path),
-        Some("Python" | "Ruby" | "Shell" | "Perl" | "Elixir") | None
-    );
-    let python = source::language(path) == Some("Python");
-    let (mut in_comment, mut in_text) = (false, false);
-    let mut lines = vec![];
-    for line in text.lines() {
-        let line = line.trim();
-        let mut code = line;
-        if python {
-            // A text over several lines that begins a line is no code: a way to take code out of a test.
-            let marks = line.matches("\"\"\"").count() + line.matches("'''").count();
-            let begins = line.starts_with("\"\"\"") || line.starts_with("'''");
-            if in_text || (begins && marks > 0) {
-                code = "";
-            }
-            if marks % 2 == 1 && (in_text || begins) {
-                in_text = !in_text;
-            }
-        } else if !hash {
-            if in_comment {
-                code = line.split_once("*/").map_or("", |(_, rest)| rest.trim());
-                in_comment = !line.contains("*/");
-            }
-            if code.starts_with("/*") {
-                in_comment = !code.contains("*/");
-                code = code.split_once("*/").map_or("", |(_, rest)| rest.trim());
-            }
+/// Returns whether a file holds what tests expect, outside of the directories of tests.
+fn is_snapshot(path: &str) -> bool {
+    let name = source::name(path);
+    [".snap", ".ambr", ".golden"].iter().any(|end| name.ends_with(end))
+        || name.contains(".approved.")
+}
+
+/// Returns whether a line of [`code_lines`] is an example inside of a comment or a text that a runner executes.
+fn is_example(line: &str) -> bool {
+    ["///", "//!", "//=", ">>>"].iter().any(|mark| line.starts_with(mark))
+}
+
+/// How the languages write comments and texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Syntax {
+    Python,
+    Rust,
+    Go,
+    JavaScript,
+    /// C, C++, Java and other languages with `//` and `/*`.
+    C,
+    /// `#` begins a comment. Each line of such a file counts, so texts over several lines do not matter.
+    Hash,
+}
+
+impl Syntax {
+    fn of(path: &str) -> Self {
+        match source::language(path) {
+            Some("Python") => Self::Python,
+            Some("Rust") => Self::Rust,
+            Some("Go") => Self::Go,
+            Some("JavaScript" | "TypeScript") => Self::JavaScript,
+            Some("Ruby" | "Shell" | "Perl" | "Elixir") | None => Self::Hash,
+            Some(_) => Self::C,
         }
-        let build_tag = code.starts_with("//go:build") || code.starts_with("// +build");
-        if (hash && code.starts_with('#')) || (!hash && code.starts_with("//") && !build_tag) {
-            code = "";
-        }
-        lines.push(code.to_owned());
     }
-    let depths = if python { by_indentation(text, &lines) } else { by_braces(&lines) };
+
+    /// The end of the text that begins here, with the length of its beginning; `None` where none begins. A text that ends with
+    /// its line has the end `"\n"` as well.
+    fn text(self, rest: &str) -> Option<(usize, Text)> {
+        let c = rest.chars().next()?;
+        let text = |length: usize, end: &str, escapes: bool, lines: bool| {
+            Some((length, Text { end: end.to_owned(), escapes, lines }))
+        };
+        match (self, c) {
+            (Self::Python | Self::C, '"') if rest.starts_with("\"\"\"") => {
+                text(3, "\"\"\"", true, true)
+            }
+            (Self::Python, '\'') if rest.starts_with("'''") => text(3, "'''", true, true),
+            (Self::Rust, 'r') => {
+                let hashes = rest[1..].chars().take_while(|c| *c == '#').count();
+                let begins = rest[1 + hashes..].starts_with('"');
+                begins.then(|| {
+                    let end = format!("\"{}", "#".repeat(hashes));
+                    (hashes + 2, Text { end, escapes: false, lines: true })
+                })
+            }
+            (Self::Rust, '"') => text(1, "\"", true, true),
+            (Self::Go, '`') => text(1, "`", false, true),
+            (Self::JavaScript, '`') => text(1, "`", true, true),
+            (_, '"') => text(1, "\"", true, false),
+            (Self::Python | Self::JavaScript, '\'') => text(1, "'", true, false),
+            // A character, and no lifetime.
+            (Self::Rust | Self::Go | Self::C, '\'') => {
+                let is_one = rest[1..].starts_with('\\')
+                    || rest[1..].char_indices().nth(1).is_some_and(|(_, next)| next == '\'');
+                if is_one { text(1, "'", true, false) } else { None }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A text in quotes, of which the end was not read yet.
+#[derive(Debug, Clone)]
+struct Text {
+    end: String,
+    /// A backslash takes its meaning from what follows.
+    escapes: bool,
+    /// The text may go on in the next line.
+    lines: bool,
+}
+
+/// Reads the lines of a file one after the other, with what is open at the end of each.
+struct Scanner {
+    syntax: Syntax,
+    /// Comments that are open; only Rust has comments inside of comments.
+    comments: usize,
+    /// The text that is open, with the position of the line where it begins.
+    text: Option<(usize, Text)>,
+    /// Braces that are open.
+    open: i32,
+    lines: Vec<String>,
+    depths: Vec<i32>,
+}
+
+impl Scanner {
+    fn line(&mut self, line: &str) {
+        let at = self.lines.len();
+        self.lines.push(String::new());
+        // Braces with which the line begins count as closed.
+        let begin = line.trim_start().chars();
+        let begin = begin.take_while(|c| matches!(c, '}' | ')' | ']' | ';' | ','));
+        let closed = begin.filter(|c| *c == '}').count();
+        let closed = if self.comments > 0 || self.text.is_some() { 0 } else { closed };
+        self.depths.push(self.open - i32::try_from(closed).unwrap_or(i32::MAX));
+        let mut code = String::new();
+        let mut rest = line;
+        while let Some(c) = rest.chars().next() {
+            let mut length = c.len_utf8();
+            if self.comments > 0 {
+                if rest.starts_with("*/") {
+                    (self.comments, length) = (self.comments - 1, 2);
+                } else if rest.starts_with("/*") && self.syntax == Syntax::Rust {
+                    (self.comments, length) = (self.comments + 1, 2);
+                }
+            } else if let Some((_, text)) = &self.text {
+                if text.escapes && c == '\\' {
+                    length += rest[1..].chars().next().map_or(0, char::len_utf8);
+                } else if rest.starts_with(&text.end) {
+                    length = text.end.len();
+                    code.push_str(&rest[..length]);
+                    self.close(&mut code);
+                    rest = &rest[length..];
+                    continue;
+                }
+                code.push_str(&rest[..length]);
+            } else if self.comment_begins(rest, &code) {
+                break;
+            } else if rest.starts_with("/*")
+                && !matches!(self.syntax, Syntax::Python | Syntax::Hash)
+            {
+                (self.comments, length) = (1, 2);
+            } else if let Some(skipped) = self.expression(rest, &code) {
+                code.push_str(&rest[..skipped]);
+                length = skipped;
+            } else {
+                let joins = |c: char| c.is_alphanumeric() || c == '_';
+                // `br` begins a text as well, and the `r` of `bar` does not.
+                let is_word = code.strip_suffix('b').unwrap_or(&code).ends_with(joins);
+                let begins = self.syntax.text(rest).filter(|_| c != 'r' || !is_word);
+                match (begins, c) {
+                    (Some((skipped, text)), _) => {
+                        self.text = Some((at, text));
+                        length = skipped;
+                    }
+                    (None, '{') => self.open += 1,
+                    (None, '}') => self.open -= 1,
+                    (None, _) => {}
+                }
+                code.push_str(&rest[..length]);
+            }
+            rest = &rest[length..];
+        }
+        match &self.text {
+            Some((_, text)) if !text.lines => self.text = None,
+            _ => {}
+        }
+        self.add(&code);
+        if self.text.as_ref().is_some_and(|(begun, _)| *begun < at) {
+            self.add(" ");
+        }
+    }
+
+    /// Ends a text. The line where it began has all of it, and the last line has the code after it.
+    fn close(&mut self, code: &mut String) {
+        let Some((begun, _)) = self.text.take() else { return };
+        if begun + 1 < self.lines.len()
+            && let Some(line) = self.lines.get_mut(begun)
+        {
+            line.push_str(code);
+            code.clear();
+        }
+    }
+
+    /// Adds code to the line that is read, or to that where the open text begins.
+    fn add(&mut self, code: &str) {
+        let last = self.lines.len() - 1;
+        let at = self.text.as_ref().map_or(last, |(begun, _)| *begun);
+        if let Some(line) = self.lines.get_mut(at) {
+            line.push_str(code);
+        }
+    }
+
+    /// Returns whether the rest of a line is a comment that nothing reads.
+    fn comment_begins(&self, rest: &str, code: &str) -> bool {
+        match self.syntax {
+            Syntax::Hash => rest.starts_with('#') && code.trim().is_empty(),
+            Syntax::Python => rest.starts_with('#'),
+            _ => {
+                let is_tag = code.trim().is_empty()
+                    && (rest.starts_with("//go:build") || rest.starts_with("// +build"));
+                rest.starts_with("//") && !is_tag
+            }
+        }
+    }
+
+    /// Returns the length of the regular expression of JavaScript that begins here: it may hold quotes and `/*`.
+    fn expression(&self, rest: &str, code: &str) -> Option<usize> {
+        let before = code.trim_end();
+        let may_begin = before.is_empty()
+            || before.ends_with(['(', ',', '=', ':', '[', '!', '&', '|', '?', '{', '}', ';'])
+            || before.ends_with("return");
+        if self.syntax != Syntax::JavaScript || !rest.starts_with('/') || !may_begin {
+            return None;
+        }
+        let (mut escaped, mut in_class) = (false, false);
+        for (at, c) in rest.char_indices().skip(1) {
+            match c {
+                _ if escaped => escaped = false,
+                '\\' => escaped = true,
+                '[' => in_class = true,
+                ']' => in_class = false,
+                '/' if !in_class => return Some(at + 1),
+                _ => {}
+            }
+        }
+        None
+    }
+}
+
+/// The lines of a file without comments and the blanks around them, and how deep each is inside of blocks. A text over several
+/// lines is in the line where it begins: quotes around lines of code take them out of a test.
+fn code_lines(path: &str, text: &str) -> (Vec<String>, Vec<i32>) {
+    let syntax = Syntax::of(path);
+    let mut scanner =
+        Scanner { syntax, comments: 0, text: None, open: 0, lines: vec![], depths: vec![] };
+    text.lines().for_each(|line| scanner.line(line));
+    let Scanner { mut lines, depths, .. } = scanner;
+    for line in &mut lines {
+        // A text that is a whole statement is documentation.
+        let is_documentation = syntax == Syntax::Python
+            && (line.trim_start().starts_with("\"\"\"") || line.trim_start().starts_with("'''"));
+        *line = if is_documentation { String::new() } else { line.trim().to_owned() };
+    }
+    let depths = if syntax == Syntax::Python { by_indentation(text, &lines) } else { depths };
+    for (at, example) in examples(syntax, text) {
+        if let Some(line) = lines.get_mut(at).filter(|line| line.is_empty()) {
+            *line = example;
+        }
+    }
     (lines, depths)
+}
+
+/// The lines of examples in comments that a runner executes, with their positions: Rust's documentation tests, doctest of Python,
+/// and the output that an example of Go has.
+fn examples(syntax: Syntax, text: &str) -> Vec<(usize, String)> {
+    let (mut found, mut inside, mut runs) = (vec![], false, true);
+    for (at, line) in text.lines().map(str::trim).enumerate() {
+        match syntax {
+            Syntax::Rust => {
+                let begin = line.get(..3).filter(|begin| ["///", "//!"].contains(begin));
+                let Some(begin) = begin else {
+                    inside = false;
+                    continue;
+                };
+                let content = line[3..].trim();
+                if let Some(kind) = content.strip_prefix("```") {
+                    inside = !inside;
+                    let other = |word: &str| {
+                        !["", "rust", "should_panic", "no_run", "compile_fail"].contains(&word)
+                            && !word.starts_with("edition")
+                    };
+                    runs = !kind.split([',', ' ']).any(other);
+                    if inside && runs {
+                        found.push((at, format!("{begin} {content}")));
+                    }
+                } else if inside && runs && !content.is_empty() {
+                    found.push((at, format!("{begin} {content}")));
+                }
+            }
+            Syntax::Python => {
+                let begins = line.starts_with(">>>");
+                inside = begins || (inside && !line.is_empty() && !line.contains("\"\"\""));
+                if inside {
+                    found.push((at, if begins { line.to_owned() } else { format!(">>> {line}") }));
+                }
+            }
+            Syntax::Go => {
+                let comment = line.strip_prefix("//").map(str::trim);
+                let begins = comment.is_some_and(|comment| {
+                    let comment = comment.to_lowercase();
+                    comment.starts_with("output:") || comment.starts_with("unordered output:")
+                });
+                inside = begins || (inside && comment.is_some());
+                if inside {
+                    found.push((at, format!("//= {}", comment.unwrap_or_default())));
+                }
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// How deep each line of Python is, whatever the width of an indentation.
@@ -1275,42 +1733,14 @@ fn by_indentation(text: &str, lines: &[String]) -> Vec<i32> {
     text.lines().zip(lines).map(depth).collect()
 }
 
-/// How many braces are open before each line; those that it begins with and closes count as closed.
-fn by_braces(lines: &[String]) -> Vec<i32> {
-    let mut open = 0_i32;
-    let depth = |line: &String| {
-        let closed = line.chars().take_while(|c| matches!(c, '}' | ')' | ']' | ';' | ','));
-        let closed = closed.filter(|c| *c == '}').count();
-        let depth = open - i32::try_from(closed).unwrap_or(i32::MAX);
-        let (mut quote, mut escaped) = (None, false);
-        for c in line.chars() {
-            match quote {
-                Some(_) if escaped => escaped = false,
-                Some(_) if c == '\\' => escaped = true,
-                Some(mark) if c == mark => quote = None,
-                Some(_) => {}
-                None => match c {
-                    '"' | '`' => quote = Some(c),
-                    '{' => open += 1,
-                    '}' => open -= 1,
-                    _ => {}
-                },
-            }
-        }
-        depth
-    };
-    lines.iter().map(depth).collect()
-}
-
 /// Counts the marks that skip tests or narrow a run to some of them. The user only gets a hint, so a wrong mark does no harm.
 fn skips(text: &str) -> usize {
-    const MARKS: [&str; 40] = [
+    const MARKS: [&str; 36] = [
         "mark.skip",
         "mark.xfail",
-        "pytest.skip(",
-        "pytest.xfail(",
-        "importorskip(",
-        "pytest.importorskip(",
+        "pytest.skip",
+        "pytest.xfail",
+        "importorskip",
         "unittest.skip",
         "@skip(",
         "@skipIf(",
@@ -1330,10 +1760,6 @@ fn skips(text: &str) -> usize {
         "fdescribe(",
         "#[ignore",
         "#[cfg(any())]",
-        "t.Skip(",
-        "t.Skipf(",
-        "t.SkipNow(",
-        "b.Skip(",
         "//go:build",
         "// +build",
         "@Disabled",
@@ -1344,6 +1770,7 @@ fn skips(text: &str) -> usize {
         "__test__",
         "def load_tests(",
         "func TestMain(",
+        "func init(",
         "jest.retryTimes(",
     ];
     // `exit(` contains `xit(`, and `model.fit(` contains `fit(`.
@@ -1360,10 +1787,15 @@ fn skips(text: &str) -> usize {
     MARKS.iter().map(count).sum::<usize>() + narrowed
 }
 
-/// Tests and suites of JavaScript that do not run, are expected to fail, or run alone: `it.skip`, `test.only.each`.
+/// Tests and suites of JavaScript that do not run, are expected to fail, run alone or again: `it.skip`, `test.only.each`; calls
+/// of Go and of pytest under any name of their handle: `tb.Skip()`, `skip('x')`.
 static NARROWED: LazyLock<Option<Regex>> = LazyLock::new(|| {
     pattern(
-        r"\b(?:it|test|describe|suite|context|specify|bench)(?:\.\w+)*?\.(?:skip|only|todo|fixme|failing|fails|fail|skipIf|runIf)\b",
+        r"(?x)
+        \b(?:it|test|describe|suite|context|specify|bench)(?:\.\w+)*?\.(?:skip|only|todo|fixme|failing|fails|fail|skipIf|runIf)\b |
+        \.Skip(?:f|Now)?\( | (?:^|[^\w.@])skip(?:if|If|_if)?\( | \bimport\b.*\b(?:skip|xfail|importorskip)\b |
+        \bretr(?:y|ies)\s*[:=(]\s*\d
+        ",
     )
 });
 
