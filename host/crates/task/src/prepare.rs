@@ -274,12 +274,12 @@ pub struct InForce {
 }
 
 impl InForce {
-    /// Returns how many tokens a task may spend that has no flag.
+    /// Returns how many tokens a task without flags may spend.
     pub fn max_tokens(&self) -> Option<u64> {
         self.limits().max_tokens
     }
 
-    /// Returns how much a task may cost that has no flag.
+    /// Returns how much a task without flags may cost.
     pub fn max_cost(&self) -> Option<Usd> {
         self.limits().max_cost
     }
@@ -446,9 +446,7 @@ pub fn ca_bundle(config: &Config) -> Result<(), Failure> {
 /// anchor command, compiled components, artifacts.
 pub(super) fn own_directories() -> Vec<PathBuf> {
     let compiled = act_component::cache_dir().and_then(|dir| dir.parent().map(Path::to_owned));
-    let (artifacts, home) = (std::env::var_os("AGENT_ARTIFACT_DIR"), std::env::var_os("HOME"));
-    let artifacts = ArtifactDir::locate(artifacts, home).ok();
-    [act_fs::trusted::user_directory(), compiled, artifacts].into_iter().flatten().collect()
+    [act_fs::trusted::user_directory(), compiled, artifact_dir()].into_iter().flatten().collect()
 }
 
 /// Opens the store for a task that was checked, and records the end of tasks whose process died. This is not part of

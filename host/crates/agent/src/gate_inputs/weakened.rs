@@ -8,7 +8,7 @@
 //! wants it. A file without a parser is one block, in which each line counts. Examples in comments that a runner executes (Rust's
 //! documentation tests, Python's doctest, the output of Go's examples) are code.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -375,7 +375,11 @@ impl Compared<'_> {
                 }
             }
         }
-        let lost = before.literals_without(now);
+        // The title of a test may change.
+        let name = was.rsplit(" > ").next().filter(|name| !name.is_empty());
+        let is_name = |text: &str| Some(text.trim_matches(['"', '\'', '`'])) == name;
+        let mut lost = before.literals_without(now);
+        lost.retain(|text| !is_name(text));
         if found.len() == start && !lost.is_empty() {
             let line = Some(now.first).filter(|line| *line > 0);
             let lost = lost.iter().take(5).copied().collect::<Vec<_>>().join(", ");
@@ -882,46 +886,19 @@ impl Block {
 
     /// The positions of the lines of the other block that this one lacks; lines of equal text are counted.
     fn new_lines(&self, other: &Self) -> BTreeSet<usize> {
-        let mut left = BTreeMap::<&str, usize>::new();
-        for line in &self.lines {
-            *left.entry(line).or_default() += 1;
-        }
-        let is_new = |(_, line): &(usize, &String)| match left.get_mut(line.as_str()) {
-            Some(count) if *count > 0 => {
-                *count -= 1;
-                false
-            }
-            _ => true,
-        };
-        other.lines.iter().enumerate().filter(is_new).map(|(at, _)| at).collect()
+        unmatched(&other.lines, &self.lines)
     }
 
     /// The assertions that are deeper inside of blocks in the other version, with their lines there.
-    fn nested_deeper<'a>(&'a self, other: &Self) -> Vec<(u32, &'a str)> {
-        let places = |block: &Self| {
-            let mut places = BTreeMap::<String, Vec<(u32, i32)>>::new();
-            for (line, text) in &block.assertions {
+    fn nested_deeper<'a>(&'a self, other: &'a Self) -> Vec<(u32, &'a str)> {
+        let places = |block: &'a Self| {
+            block.assertions.iter().map(|(line, text)| {
                 let at = block.numbers.binary_search(line).ok();
                 let depth = at.and_then(|at| block.depths.get(at)).copied().unwrap_or(0);
-                places.entry(text.clone()).or_default().push((*line, depth));
-            }
-            places
+                (*line, text.as_str(), depth)
+            })
         };
-        let (before, now) = (places(self), places(other));
-        let mut found = vec![];
-        let mut seen = BTreeMap::<&str, usize>::new();
-        for (_, text) in &self.assertions {
-            let nth = seen.entry(text).or_default();
-            let at =
-                |places: &BTreeMap<String, Vec<(u32, i32)>>| places.get(text)?.get(*nth).copied();
-            if let (Some((_, was)), Some((line, is))) = (at(&before), at(&now))
-                && is > was
-            {
-                found.push((line, text.as_str()));
-            }
-            *nth += 1;
-        }
-        found
+        deeper(places(self), places(other))
     }
 
     /// Returns the first line that the other version lacks, unless a line there only adds entries to it, or has the name `is`
@@ -940,20 +917,13 @@ impl Block {
     }
 
     /// Returns the first line that is deeper inside of blocks in the other version, with its number there.
-    fn deeper_line<'a>(&self, other: &'a Self) -> Option<(u32, &'a str)> {
-        let mut before = BTreeMap::<&str, Vec<i32>>::new();
-        for (line, depth) in self.lines.iter().zip(&self.depths).rev() {
-            before.entry(line).or_default().push(*depth);
-        }
-        let is_deeper = |at: &usize| {
-            let (Some(line), Some(is)) = (other.lines.get(*at), other.depths.get(*at)) else {
-                return false;
-            };
-            let was = before.get_mut(line.as_str()).and_then(Vec::pop);
-            was.is_some_and(|was| *is > was) && !is_match(&MEANS_NOTHING, line)
+    fn deeper_line<'a>(&'a self, other: &'a Self) -> Option<(u32, &'a str)> {
+        let places = |block: &'a Self| {
+            let lines = block.numbers.iter().zip(&block.lines).zip(&block.depths);
+            lines.map(|((number, line), depth)| (*number, line.as_str(), *depth))
         };
-        let at = (0..other.lines.len()).find(is_deeper)?;
-        Some((*other.numbers.get(at)?, other.lines.get(at)?))
+        let found = deeper(places(self), places(other));
+        found.into_iter().find(|(_, line)| !is_match(&MEANS_NOTHING, line))
     }
 
     /// Returns whether lines that both versions have are in another order in the other one.
@@ -976,17 +946,7 @@ impl Block {
 
     /// Returns whether the other block is this one, nearly.
     fn is_like(&self, other: &Self) -> bool {
-        let mut left = BTreeMap::<&str, usize>::new();
-        for line in &self.lines {
-            *left.entry(line).or_default() += 1;
-        }
-        let mut shared = 0;
-        for line in &other.lines {
-            if let Some(count) = left.get_mut(line.as_str()).filter(|count| **count > 0) {
-                *count -= 1;
-                shared += 1;
-            }
-        }
+        let shared = other.lines.len() - self.new_lines(other).len();
         200 * shared >= SIMILAR * (self.lines.len() + other.lines.len())
     }
 }
@@ -1379,18 +1339,44 @@ fn test_modules(text: &str) -> BTreeSet<String> {
 
 /// The entries of one list that the other lacks; entries of equal text are counted.
 fn without<'a>(these: &'a [(u32, String)], those: &[(u32, String)]) -> Vec<&'a (u32, String)> {
+    let missing = unmatched(these.iter().map(|(_, text)| text), those.iter().map(|(_, text)| text));
+    missing.into_iter().filter_map(|at| these.get(at)).collect()
+}
+
+/// The positions of the texts of one list that the other lacks; equal texts are counted.
+fn unmatched<'a, 'b>(
+    these: impl IntoIterator<Item = &'a String>,
+    those: impl IntoIterator<Item = &'b String>,
+) -> BTreeSet<usize> {
     let mut left = BTreeMap::<&str, usize>::new();
-    for (_, text) in those {
+    for text in those {
         *left.entry(text).or_default() += 1;
     }
-    let is_missing = |(_, text): &&(u32, String)| match left.get_mut(text.as_str()) {
+    let is_missing = |(_, text): &(usize, &String)| match left.get_mut(text.as_str()) {
         Some(count) if *count > 0 => {
             *count -= 1;
             false
         }
         _ => true,
     };
-    these.iter().filter(is_missing).collect()
+    these.into_iter().enumerate().filter(is_missing).map(|(at, _)| at).collect()
+}
+
+/// The lines that are deeper now than the line of the same text was before, with their numbers. Equal lines are compared in
+/// their order.
+fn deeper<'a>(
+    before: impl Iterator<Item = (u32, &'a str, i32)>,
+    now: impl Iterator<Item = (u32, &'a str, i32)>,
+) -> Vec<(u32, &'a str)> {
+    let mut depths = BTreeMap::<&str, VecDeque<i32>>::new();
+    for (_, text, depth) in before {
+        depths.entry(text).or_default().push_back(depth);
+    }
+    let is_deeper = |(line, text, is): (u32, &'a str, i32)| {
+        let was = depths.get_mut(text)?.pop_front()?;
+        (is > was).then_some((line, text))
+    };
+    now.filter_map(is_deeper).collect()
 }
 
 /// The part of words that two statements share.
@@ -1580,7 +1566,7 @@ impl Scanner {
             _ => {}
         }
         self.add(&code);
-        if self.text.as_ref().is_some_and(|(begun, _)| *begun < at) {
+        if self.text.is_some() {
             self.add(" ");
         }
     }
@@ -2642,6 +2628,506 @@ mod tests {
                 PACKAGE,
                 "\nfunc TestHalf",
                 "\nfunc TestQuarter(t *testing.T) {\n\tgot := Quarter(4)\n\tcheck(t, got, 1)\n}\n\nfunc TestHalf",
+            ),
+        ] {
+            assert!(text.contains(old), "{old}");
+            assert_eq!(one(path, text, &text.replacen(old, new, 1)), [""; 0], "{new}");
+        }
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn attacks_that_need_no_word_of_a_framework_are_named_in_python() {
+        use Why::*;
+        const TEXT: &str = "import pytest\nfrom shop import half\n\n\nclass TestShop:\n    def test_half(self):\n        cart = make()\n        \
+                            check(half(4), 2)\n        for a in cart:\n            check(half(a), a)\n        assert half(0) == 0\n\n\n\
+                            @pytest.mark.parametrize('a', [0])\ndef test_zero(a):\n    assert half(a) == 0\n";
+        are_named(
+            "tests/test_shop.py",
+            TEXT,
+            &[
+                (
+                    "name of a skip",
+                    "import pytest\n",
+                    "import pytest\nfrom pytest import skip as later\n",
+                    TestSkipped,
+                ),
+                (
+                    "alias of a skip",
+                    "        cart = make()",
+                    "        later = pytest.skip\n        cart = make()",
+                    TestSkipped,
+                ),
+                (
+                    "bare skip",
+                    "        cart = make()",
+                    "        skip('slow')\n        cart = make()",
+                    TestSkipped,
+                ),
+                (
+                    "raised skip",
+                    "        cart = make()",
+                    "        raise pytest.skip.Exception('x')\n        cart = make()",
+                    TestSkipped,
+                ),
+                (
+                    "quoted in an assignment",
+                    "        assert half(0) == 0\n",
+                    "        _ = \"\"\"\n        assert half(0) == 0\n        \"\"\"\n",
+                    AssertionChanged,
+                ),
+                (
+                    "check in a condition",
+                    "        check(half(4), 2)",
+                    "        if full():\n            check(half(4), 2)",
+                    TestChanged,
+                ),
+                ("one more argument", "check(half(4), 2)", "check(half(4), 2, dry)", TestChanged),
+                (
+                    "next round",
+                    "            check(half(a), a)",
+                    "            continue\n            check(half(a), a)",
+                    EarlyReturn,
+                ),
+                (
+                    "left",
+                    "            check(half(a), a)",
+                    "            if a: break\n            check(half(a), a)",
+                    EarlyReturn,
+                ),
+                (
+                    "returned value",
+                    "        check(half(4), 2)",
+                    "        return cart\n        check(half(4), 2)",
+                    EarlyReturn,
+                ),
+                (
+                    "generator",
+                    "        check(half(4), 2)",
+                    "        yield\n        check(half(4), 2)",
+                    EarlyReturn,
+                ),
+                (
+                    "exit raised",
+                    "        check(half(4), 2)",
+                    "        raise SystemExit(0)\n        check(half(4), 2)",
+                    EarlyReturn,
+                ),
+                ("coroutine", "    def test_half", "    async def test_half", TestChanged),
+                ("fixture of a name", "def test_zero", "@pytest.fixture\ndef test_zero", Disabled),
+                (
+                    "used fixture",
+                    "def test_zero",
+                    "@pytest.mark.usefixtures('fakes')\ndef test_zero",
+                    SubjectReplaced,
+                ),
+                (
+                    "few examples",
+                    "def test_zero",
+                    "@settings(max_examples=1)\ndef test_zero",
+                    Disabled,
+                ),
+                (
+                    "no cases",
+                    "def test_zero(a)",
+                    "@pytest.mark.parametrize('b', [])\ndef test_zero(a, b)",
+                    Disabled,
+                ),
+                ("decorated class", "class TestShop", "@never\nclass TestShop", Disabled),
+                (
+                    "mark of the file",
+                    "\n\nclass TestShop",
+                    "\npytestmark = [never]\n\nclass TestShop",
+                    SubjectReplaced,
+                ),
+                (
+                    "constructor",
+                    "    def test_half",
+                    "    def __init__(self):\n        pass\n\n    def test_half",
+                    TestsRemoved,
+                ),
+                (
+                    "own run",
+                    "    def test_half",
+                    "    def run(self, result=None):\n        pass\n\n    def test_half",
+                    TestsRemoved,
+                ),
+                (
+                    "all names",
+                    "\n\nclass TestShop",
+                    "\nfrom fakes import *\n\nclass TestShop",
+                    SubjectReplaced,
+                ),
+                (
+                    "path",
+                    "from shop import half",
+                    "import sys; sys.path.insert(0, 'fakes')\nfrom shop import half",
+                    SubjectReplaced,
+                ),
+                (
+                    "environment",
+                    "        cart = make()",
+                    "        os.environ['FAKE'] = '1'\n        cart = make()",
+                    SubjectReplaced,
+                ),
+                (
+                    "executed",
+                    "        cart = make()",
+                    "        exec('half = fake')\n        cart = make()",
+                    SubjectReplaced,
+                ),
+                (
+                    "attribute",
+                    "        cart = make()",
+                    "        shop.half = fake\n        cart = make()",
+                    SubjectReplaced,
+                ),
+                (
+                    "code object",
+                    "        cart = make()",
+                    "        half.__code__ = fake.__code__\n        cart = make()",
+                    SubjectReplaced,
+                ),
+                (
+                    "suite in a condition",
+                    "@pytest.mark.parametrize('a', [0])\ndef test_zero(a):\n    assert half(a) == 0\n",
+                    "if full:\n    @pytest.mark.parametrize('a', [0])\n    def test_zero(a):\n        assert half(a) == 0\n",
+                    Disabled,
+                ),
+                (
+                    "another order",
+                    "        cart = make()\n        check(half(4), 2)\n",
+                    "        check(half(4), 2)\n        cart = make()\n",
+                    TestChanged,
+                ),
+                (
+                    "always true",
+                    "assert half(0) == 0",
+                    "assert (half(0) == 0, 'zero')",
+                    AssertionChanged,
+                ),
+                (
+                    "with itself",
+                    "assert half(0) == 0",
+                    "assert half(0) == half(0)",
+                    AssertionChanged,
+                ),
+                ("other input", "cart = make()", "cart = []", SubjectReplaced),
+            ],
+        );
+        let listed = "KNOWN_BUGS = ['a']\n\n\ndef test_a():\n    run(KNOWN_BUGS)\n";
+        let found = one("tests/test_a.py", listed, &listed.replace("['a']", "['a', 'b']"));
+        assert_eq!(found.len(), 1, "{found:?}");
+        let branch = "def test_a():\n    if fast():\n        a()\n    else:\n        b()\n";
+        assert!(
+            !one("tests/test_a.py", branch, &branch.replace("else:", "elif slow():")).is_empty()
+        );
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn attacks_that_need_no_word_of_a_framework_are_named_in_javascript_rust_and_go() {
+        use Why::*;
+        are_named(
+            "src/shop.test.js",
+            "const { half } = require('./shop');\n\nit('half', async () => {\n  expect.assertions(1);\n  const cart = make(/[/*'\"]/);\n  \
+             check(half(4), 2);\n  expect(half(0)).toBe(0);\n});\n",
+            &[
+                ("count of assertions", "  expect.assertions(1);\n", "", AssertionRemoved),
+                (
+                    "comment behind code",
+                    "*'\"]/);\n  check(half(4), 2);\n",
+                    "*'\"]/); /*\n  check(half(4), 2); */\n",
+                    ExpectationChanged,
+                ),
+                (
+                    "template",
+                    "  expect(half(0)).toBe(0);\n",
+                    "  const later = `\n  expect(half(0)).toBe(0);\n  `;\n",
+                    AssertionChanged,
+                ),
+                ("generator", "async () => {", "function* () {", TestChanged),
+                ("options", "it('half', async", "it('half', { retry: 9 }, async", TestSkipped),
+                (
+                    "name of the test in a line",
+                    "check(half(4), 2);",
+                    "check(2, 2);",
+                    ExpectationChanged,
+                ),
+                ("argument", "  check(half(4), 2);\n", "  check(half(4), 2, true);\n", TestChanged),
+                (
+                    "exit code",
+                    "  check(half(4), 2);\n",
+                    "  process.exitCode = 0;\n  check(half(4), 2);\n",
+                    EarlyReturn,
+                ),
+                (
+                    "returned promise",
+                    "  check(half(4), 2);\n",
+                    "  return done;\n  check(half(4), 2);\n",
+                    EarlyReturn,
+                ),
+                (
+                    "environment",
+                    "  check(half(4), 2);\n",
+                    "  process.env.FAKE = '1';\n  check(half(4), 2);\n",
+                    SubjectReplaced,
+                ),
+            ],
+        );
+        are_named(
+            "src/lib.rs",
+            "/// ```\n/// assert_eq!(shop::half(4), 2);\n/// ```\npub fn half(n: u32) -> u32 { n / 2 }\n\n#[cfg(test)]\nmod tests {\n    use super::*;\n\n    \
+             fn cart() -> Vec<u32> {\n        [4].to_vec()\n    }\n\n    #[test]\n    fn halves() -> Result<(), String> {\n        let cart = cart();\n        \
+             check(half(4), 2);\n        assert_eq!(half(0), 0);\n        Ok(())\n    }\n}\n",
+            &[
+                ("example removed", "/// assert_eq!(shop::half(4), 2);\n", "", AssertionRemoved),
+                (
+                    "example not run",
+                    "/// ```\n/// assert",
+                    "/// ```ignore\n/// assert",
+                    AssertionRemoved,
+                ),
+                (
+                    "macro of the crate",
+                    "pub fn half",
+                    "macro_rules! assert_eq { ($($t:tt)*) => {} }\npub fn half",
+                    SubjectReplaced,
+                ),
+                ("all names", "use super::*;", "use crate::fakes::*;", SubjectReplaced),
+                ("helper", "[4].to_vec()", "Vec::default()", ExpectationChanged),
+                (
+                    "value returned",
+                    "        check(half(4), 2);\n",
+                    "        return Ok(Default::default());\n        check(half(4), 2);\n",
+                    EarlyReturn,
+                ),
+                (
+                    "exit in a condition",
+                    "        check(half(4), 2);\n",
+                    "        if slow() { std::process::exit(0) }\n        check(half(4), 2);\n",
+                    EarlyReturn,
+                ),
+                (
+                    "raw text",
+                    "        assert_eq!(half(0), 0);\n",
+                    "        let _ = r#\"\n        assert_eq!(half(0), 0);\n        \"#;\n",
+                    AssertionChanged,
+                ),
+                (
+                    "comment in a comment",
+                    "        check(half(4), 2);\n",
+                    "        let _ = 1; /* /* */\n        check(half(4), 2);\n        */\n",
+                    ExpectationChanged,
+                ),
+            ],
+        );
+        are_named(
+            "shop_test.go",
+            "package shop\n\nimport (\n\t\"testing\"\n\n\t\"shop/price\"\n)\n\nfunc ExampleHalf() {\n\tfmt.Println(Half(4))\n\t// Output: 2\n}\n\n\
+             func TestHalf(t *testing.T) {\n\tcheck(t, Half(4), 2)\n\tif err := quick.Check(f, &quick.Config{MaxCount: 1000}); err != nil {\n\t\tt.Error(err)\n\t}\n}\n",
+            &[
+                ("output of an example", "\t// Output: 2\n", "", ExpectationChanged),
+                ("other output", "// Output: 2", "// Output: 3", ExpectationChanged),
+                ("fewer runs", "MaxCount: 1000", "MaxCount: 1", AssertionChanged),
+                (
+                    "skip in a helper",
+                    "func TestHalf",
+                    "func later(tb testing.TB) {\n\ttb.Skip()\n}\n\nfunc TestHalf",
+                    TestSkipped,
+                ),
+                (
+                    "before all tests",
+                    "func TestHalf",
+                    "func init() {\n\tHalfOf = fake\n}\n\nfunc TestHalf",
+                    TestSkipped,
+                ),
+                (
+                    "raw text",
+                    "\tcheck(t, Half(4), 2)\n",
+                    "\t_ = `\n\tcheck(t, Half(4), 2)\n`\n",
+                    ExpectationChanged,
+                ),
+                ("other package", "\"shop/price\"", "price \"shop/fake\"", ExpectationChanged),
+                (
+                    "environment",
+                    "\tcheck(t",
+                    "\tt.Setenv(\"FAKE\", \"1\")\n\tcheck(t",
+                    SubjectReplaced,
+                ),
+                ("jump", "\tcheck(t", "\tgoto end\n\tcheck(t", EarlyReturn),
+            ],
+        );
+        let found = weakened(&[
+            change("shop_test.go", Some(GO), None),
+            change("_shop_test.go", None, Some(GO)),
+        ]);
+        assert!(!found.is_empty(), "Go builds no file that begins with `_`");
+        for (path, around, test) in [
+            ("src/shop.test.js", "if (full)", "it('half', () => {\n  check();\n});\n"),
+            ("tests/shop.rs", "fn outer()", "#[test]\nfn halves() {\n    check();\n}\n"),
+        ] {
+            let inside = format!("{around} {{\n{test}}}\n");
+            assert!(!one(path, test, &inside).is_empty(), "{inside}");
+        }
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn attacks_outside_of_test_files_are_named() {
+        for (path, before, now, expected) in [
+            ("src/snapshots/shop__half.snap", Some("2\n"), "3\n", "fixture_changed"),
+            (
+                "tests/__init__.py",
+                Some("\n"),
+                "import shop\nshop.half = lambda n: 2\n",
+                "subject_replaced",
+            ),
+            (
+                "tests/__init__.py",
+                None,
+                "import shop\nshop.half = lambda n: 2\n",
+                "subject_replaced",
+            ),
+            (
+                "conftest.py",
+                Some("\n"),
+                "import os\nos.environ['FAKE'] = '1'\n",
+                "subject_replaced",
+            ),
+            ("conftest.py", Some("\n"), "pytest_plugins = ['fakes']\n", "tests_excluded"),
+            (
+                "src/__mocks__/shop.js",
+                None,
+                "module.exports = { half: () => 2 };\n",
+                "subject_replaced",
+            ),
+            (
+                "vitest.config.ts",
+                Some("a({\n})\n"),
+                "a({\ninclude: ['src/a.test.ts'],\n})\n",
+                "tests_excluded",
+            ),
+            ("jest.config.js", Some("a({\n})\n"), "a({\nautomock: true,\n})\n", "tests_excluded"),
+            (
+                "Cargo.toml",
+                Some("[workspace]\nmembers = [\"a\", \"b\"]\n"),
+                "[workspace]\nmembers = [\"a\"]\n",
+                "tests_excluded",
+            ),
+            (
+                "Cargo.toml",
+                Some("[lib]\n"),
+                "[lib]\n[profile.test]\noverflow-checks = false\n",
+                "tests_excluded",
+            ),
+            (
+                "tox.ini",
+                Some("[testenv]\n"),
+                "[testenv]\nsetenv = PYTHONOPTIMIZE=1\n",
+                "tests_excluded",
+            ),
+            (
+                "src/lib.rs",
+                Some("#[cfg(test)]\nmod tests;\n"),
+                "#[cfg(test)]\n#[path = \"few.rs\"]\nmod tests;\n",
+                "tests_excluded",
+            ),
+            (
+                "src/shop.py",
+                Some("def half(n):\n    \"\"\"\n    >>> half(4)\n    2\n    \"\"\"\n"),
+                "def half(n):\n    pass\n",
+                "expectation_changed",
+            ),
+        ] {
+            let found = weakened(&[change(path, before, Some(now))]);
+            assert!(found.iter().any(|text| text.contains(expected)), "{path} {now}: {found:?}");
+        }
+        // A test that calls a new helper, which replaces what it tests.
+        let calls = SUITE.replacen("cart = make()", "install()\n        cart = make()", 1);
+        let helper = "import shop\n\n\ndef install():\n    shop.half = lambda n: 2\n";
+        let found = weakened(&[
+            change("tests/test_shop.py", Some(SUITE), Some(&calls)),
+            change("tests/fakes.py", None, Some(helper)),
+        ]);
+        assert!(found.iter().any(|text| text.contains("subject_replaced")), "{found:?}");
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn comments_and_texts_are_read_as_the_languages_read_them() {
+        let code = |path: &str, text: &str| {
+            let (lines, depths) = code_lines(path, text);
+            lines.into_iter().zip(depths).filter(|(line, _)| !line.is_empty()).collect::<Vec<_>>()
+        };
+        let line = |text: &str, depth: i32| (text.to_owned(), depth);
+        assert_eq!(
+            code(
+                "a.rs",
+                "fn a() { // {\n  b('{', \"{\", r#\"\"{\"#); /* { /* */ { */\n  let _: &'static str = c;\n}\nd();\n"
+            ),
+            [
+                line("fn a() {", 0),
+                line("b('{', \"{\", r#\"\"{\"#);", 1),
+                line("let _: &'static str = c;", 1),
+                line("}", 0),
+                line("d();", 0)
+            ]
+        );
+        assert_eq!(
+            code("a.js", "a(/\\/\\*'[/\"]/);\nb(`\n// {\n`, 'it\\'s');\nc = d / 2; // e\n"),
+            [
+                line("a(/\\/\\*'[/\"]/);", 0),
+                line("b(` // { `", 0),
+                line(", 'it\\'s');", 0),
+                line("c = d / 2;", 0)
+            ]
+        );
+        assert_eq!(
+            code(
+                "a.py",
+                "def a():\n    '''A text.\n    # no code\n    '''\n    b = f'''\n    # {c}\n    '''  # d\n    e('#')\n"
+            ),
+            [line("def a():", 1), line("b = f'''     # {c}     '''", 2), line("e('#')", 2)]
+        );
+        assert_eq!(code("a.sh", "rm a/*\n# b\necho \"c # d\"\n").len(), 2);
+        // What is never closed ends with the file.
+        code("a.rs", "let a = r###\"");
+        code("a.js", "a(`");
+        code("a.py", "a = '''\\");
+        code("a.go", "/*");
+    }
+
+    // VERIFIER-40
+    #[test]
+    fn honest_tests_that_mock_and_use_parameters_are_not_named() {
+        let new = "import os\nimport shop\nimport pytest\n\npytestmark = pytest.mark.asyncio\nshop.half = None\n\n\n\
+                   @pytest.fixture\ndef cart():\n    yield [1]\n\n\ndef test_half(monkeypatch, cart):\n    \
+                   monkeypatch.setattr('shop.half', f)\n    for a in cart:\n        if a:\n            continue\n        assert a\n";
+        let found = weakened(&[
+            change("tests/test_new.py", None, Some(new)),
+            change(
+                "tests/test_shop.py",
+                Some(SUITE),
+                Some(&format!("{SUITE}    assert half(2) == 1\n")),
+            ),
+        ]);
+        assert_eq!(found, [""; 0]);
+        for (path, text, old, new) in [
+            ("tests/test_shop.py", SUITE, "test_half(self)", "test_half(self, tmp_path)"),
+            (
+                "tests/test_shop.py",
+                SUITE,
+                "    assert half(a) == 0\n",
+                "    assert half(a) == 0  # nothing\n",
+            ),
+            ("src/shop.test.js", SPEC, "'halves'", "'halves numbers'"),
+            ("src/lib.rs", CRATE, "fn halves()", "fn numbers_are_halved()"),
+            (
+                "src/lib.rs",
+                CRATE,
+                "pub fn half",
+                "/// ```\n/// let half = shop::half(2);\n/// ```\npub fn half",
             ),
         ] {
             assert!(text.contains(old), "{old}");
