@@ -171,6 +171,7 @@ impl World {
             tests_weakened: Arc::default(),
             downloads: self.downloads,
             warm: None,
+            step_times: Default::default(),
             engine,
             image,
             artifacts: Arc::new(self.artifacts()),

@@ -91,6 +91,39 @@ fn a_prompt_ends_when_its_cost_is_spent_and_usage_says_what_it_cost() {
     agent.end();
 }
 
+/// NOTIFY-1, NOTIFY-3, CLI-75: a task that waits for an answer needs a person, wherever that person looks.
+#[test]
+fn an_open_question_is_said_by_notify_and_by_those_who_follow() {
+    let mut turns = opening("write the settings");
+    turns.extend([guarded(".vscode/tasks.json"), guarded(".vscode/settings.json"), done()]);
+    let act = repository().without_engine().script(&script(turns));
+    let file = act.repo().with_file_name("documents");
+    let command = json!(["/bin/sh", "-c", format!("cat >> {}", file.display())]);
+    let act = act.config_toml(&format!("notify = {command}\n"));
+    let following = act.clone().start(["status", "--follow", "--json"]);
+    let mut agent = Agent::start(&act, &[]);
+    let session = agent.session("dry_run");
+    let prompt = agent.prompt(&session, "write the settings of the editor");
+    for _ in 0..2 {
+        let question = agent.question();
+        following.until_stdout_has("\"needs\":\"permission\"");
+        agent.select(&question, "reject");
+    }
+    assert!(agent.client.answer(prompt).unwrap()["result"]["stopReason"].is_string());
+    agent.end();
+    following.until_stdout_has("\"state\":\"REFUSED\"");
+    following.signal(rustix::process::Signal::INT);
+    let documents = crate::harness::json::parse(&following.wait().status(0).stdout_text());
+    let needs: Vec<_> = documents.iter().map(|one| one["needs"].clone()).collect();
+    assert!(needs.contains(&json!("permission")) && needs.last().unwrap().is_null(), "{needs:?}");
+
+    let told = crate::harness::json::parse(&fs::read_to_string(file).unwrap());
+    let told = told.iter().map(|one| format!("{} {} {}", one["event"], one["state"], one["needs"]));
+    let told: Vec<_> = told.map(|text| text.replace('"', "")).collect();
+    let asked = "needs_person RUNNING permission";
+    assert_eq!(told, [asked, asked, "task_ended REFUSED null"]);
+}
+
 /// ACP-15, ACP-16, ACP-20: the tasks of a session, and nobody else's.
 #[test]
 fn a_session_is_loaded_from_its_journals_and_only_where_it_was() {

@@ -17,6 +17,7 @@ mod documents;
 mod dry_run;
 mod engine;
 mod first_version;
+mod following;
 mod grants;
 mod hooks;
 mod init;

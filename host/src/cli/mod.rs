@@ -187,6 +187,7 @@ impl Command {
             Self::Run(_) | Self::Apply(_) | Self::Verify(_) | Self::VerifyClaim(_) => true,
             Self::Scout(_) | Self::Demo(_) | Self::DemoTask(_) | Self::TakeOver(_) => true,
             Self::Acp(_) | Self::Mcp(_) | Self::Watch(_) => true,
+            Self::Status(status) => status.catches_signals(),
             Self::Components(components) => components.catches_signals(),
             _ => false,
         }

@@ -1,13 +1,18 @@
 //! `act status`, `act queue` and `act history`: lists of the tasks of a repository.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
-use super::{CommonOptions, answer};
+use chrono::{DateTime, Utc};
+use unicode_width::UnicodeWidthStr;
+
+use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone, from_here};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_records::store::{Task, TaskState};
-use act_task::{self as task, Origin};
+use act_task::{self as task, Attention, FollowedTask, Follower, Origin};
 
 /// Columns before the text of a task.
 const INDENT: &str = "  ";
@@ -70,21 +75,164 @@ fn owner(task: &Task) -> String {
 const STATUS_HELP: &str = "\
 Examples:
   act status
-  act status --json";
+  act status --follow                  every task of yours, until Ctrl-C
+  act status --follow --json           one document a line for each change";
 
 /// Show the running, waiting and last task
+///
+/// With `--follow`, every task of yours that runs or waits in any repository has one line with its step, until Ctrl-C. On a
+/// terminal the lines change in place.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = STATUS_HELP)]
 pub(super) struct Status {
+    /// Follow the tasks of every repository until Ctrl-C
+    #[arg(long)]
+    follow: bool,
     #[command(flatten)]
     common: CommonOptions,
 }
 
 impl Status {
+    pub(super) fn catches_signals(&self) -> bool {
+        self.follow
+    }
+
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
+        if self.follow {
+            block_on(follow(&self.common.repo, output))??;
+            return Ok(Exit::Ok);
+        }
         let status = task::status(&self.common.repo)?;
         answer(output, &status, || status_lines(&status, output));
         Ok(Exit::Ok)
+    }
+}
+
+/// Pause between two looks at the tasks: a person takes what is a fifth of a second old for new.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Shows the tasks until a signal, or until the reader of stdout has gone.
+async fn follow(start: &Path, output: &Output) -> Result<(), Failure> {
+    let cancel = task::cancelled_by_signals()?;
+    let mut follower = Follower::open(start)?;
+    let mut rows = output.rows();
+    let mut printed = BTreeMap::new();
+    let mut idle_said = false;
+    while !cancel.is_cancelled() && !output.is_closed() {
+        let changed = follower.look().await?;
+        let now = Utc::now();
+        let columns = output.columns();
+        for task in &changed {
+            if output.is_json() {
+                output.document(task);
+                continue;
+            }
+            let ended = task.state.is_final();
+            let line = followed_line(task, columns, None, output);
+            match &rows {
+                Some(rows) if ended => rows.print(&line),
+                Some(_) => {}
+                // A change that no column shows needs no line.
+                None if printed.get(&task.task_id) == Some(&line) => {}
+                None => output.result_line(&line),
+            }
+            match ended {
+                true => drop(printed.remove(&task.task_id)),
+                false => drop(printed.insert(task.task_id.clone(), line)),
+            }
+        }
+        let is_idle = follower.tasks().next().is_none();
+        if let Some(rows) = &mut rows {
+            let lines =
+                follower.tasks().map(|task| followed_line(task, columns, Some(now), output));
+            let mut lines: Vec<_> = lines.collect();
+            if is_idle {
+                lines.push(Line::of(Tone::Faint, NOTHING));
+            }
+            rows.show(&lines);
+        } else if is_idle && !output.is_json() && !std::mem::replace(&mut idle_said, true) {
+            output.result_line(&Line::of(Tone::Faint, NOTHING));
+        }
+        idle_said &= is_idle;
+        tokio::select! {
+            () = cancel.cancelled() => {}
+            () = tokio::time::sleep(LOOK) => {}
+        }
+    }
+    if let Some(rows) = rows {
+        drop(rows);
+        // What was last on the screen stays readable above the prompt.
+        for task in follower.tasks() {
+            output.result_line(&followed_line(task, output.columns(), None, output));
+        }
+    }
+    Ok(())
+}
+
+const NOTHING: &str = "No task runs or waits (Ctrl-C ends this)";
+
+/// Columns of the attempt: `12/12`.
+const ATTEMPT: usize = 5;
+/// The least and the most columns of the name of the repository.
+const NAME: std::ops::RangeInclusive<usize> = 6..=24;
+/// Columns for id, attempt and what the task does, without the name of the repository.
+const OTHERS: usize = 46;
+
+/// Returns the row of a task: its id, the name of its repository, the attempt and what it does, cut to the columns. `now` is
+/// there where the row changes in place, and then it says how long the step has been running.
+fn followed_line(
+    task: &FollowedTask,
+    columns: usize,
+    now: Option<DateTime<Utc>>,
+    output: &Output,
+) -> Line {
+    let name = Path::new(&task.repo.path).file_name().unwrap_or(task.repo.path.as_ref());
+    let wide = columns.saturating_sub(OTHERS).clamp(*NAME.start(), *NAME.end());
+    let name = output.cut(&name.to_string_lossy(), wide);
+    let blanks = " ".repeat(wide.saturating_sub(name.width()));
+    let attempt = match task.attempt {
+        0 => String::new(),
+        attempt => format!("{attempt}/{}", task.max_attempts),
+    };
+    let head = format!("{} {name}{blanks} {attempt:>ATTEMPT$} ", task.task_id);
+    let room = columns.saturating_sub(head.width()).max(1);
+    let (tone, what) = followed_work(task, now);
+    Line::plain(head).and(tone, output.cut(&what, room))
+}
+
+/// Returns what a task does, or how it ended.
+fn followed_work(task: &FollowedTask, now: Option<DateTime<Utc>>) -> (Tone, String) {
+    let needs = task.needs.map(Attention::in_words);
+    if task.state.is_final() {
+        let why = task.reason.as_ref().map(|reason| format!(", {reason}")).unwrap_or_default();
+        return (tone(task.state), format!("{}{why}", task.state.as_str()));
+    }
+    if let Some(needs) = needs {
+        return (Tone::Caution, format!("NEEDS YOU: {needs}"));
+    }
+    match (task.owner, task.position, &task.step, &task.doing) {
+        (Some("stalled"), ..) => (Tone::Caution, "its process is stopped".to_owned()),
+        (_, Some(position), ..) => (Tone::Plain, format!("waits, place {position}")),
+        (.., Some(step), _) => {
+            let since = now.and_then(|now| {
+                let began = DateTime::parse_from_rfc3339(&step.started_at).ok()?;
+                (now - began.to_utc()).to_std().ok()
+            });
+            let since = since.map(|since| format!(", {}", brief(since.as_secs())));
+            let last = step.last_ms.map(|last| format!(" ({} last time)", brief(last / 1000)));
+            let text = [Some(step.name.clone()), since, last].into_iter().flatten().collect();
+            (Tone::Strong, text)
+        }
+        (.., Some(doing)) => (Tone::Plain, doing.trim_end_matches('.').to_owned()),
+        _ => (Tone::Plain, "begins".to_owned()),
+    }
+}
+
+/// Returns a time in seconds, or from a hundred on in minutes.
+fn brief(seconds: u64) -> String {
+    match seconds {
+        0..100 => format!("{seconds} s"),
+        _ => format!("{} min {:02} s", seconds / 60, seconds % 60),
     }
 }
 
@@ -253,6 +401,98 @@ mod tests {
     fn text(task: &Task) -> String {
         let output = Output::new(Style::default());
         task_lines("now", task, &output).iter().map(|line| line.render(false)).collect()
+    }
+
+    fn followed(change: impl Fn(&mut FollowedTask)) -> FollowedTask {
+        let mut task = FollowedTask {
+            schema: 2,
+            task_id: "t-abc123".into(),
+            repo: act_task::RepoNow { path: "/home/me/parser".into(), head: None, dirty: None },
+            state: TaskState::Running,
+            position: None,
+            doing: Some("Running verification...".into()),
+            step: None,
+            attempt: 2,
+            max_attempts: 12,
+            needs: None,
+            owner: Some("runs"),
+            cost_usd: None,
+            reason: None,
+            exit_code: None,
+            run_id: None,
+        };
+        change(&mut task);
+        task
+    }
+
+    fn step(name: &str) -> Option<act_task::FollowedStep> {
+        let started_at = "2026-11-21T10:00:00.000Z".to_owned();
+        Some(act_task::FollowedStep { name: name.into(), started_at, last_ms: Some(140_500) })
+    }
+
+    fn row(task: &FollowedTask, columns: usize, seconds: Option<i64>) -> String {
+        let begun = DateTime::parse_from_rfc3339("2026-11-21T10:00:00.000Z").unwrap().to_utc();
+        let now = seconds.map(|seconds| begun + chrono::TimeDelta::seconds(seconds));
+        let output = Output::new(Style::default());
+        let row = followed_line(task, columns, now, &output).render(false);
+        row.trim_end_matches('\n').to_owned()
+    }
+
+    // CLI-75
+    #[test]
+    fn a_followed_task_is_one_row_that_says_what_it_does() {
+        let tests = followed(|task| task.step = step("test"));
+        assert_eq!(
+            row(&tests, 80, Some(12)),
+            "t-abc123 parser                    2/12 test, 12 s (2 min 20 s last time)"
+        );
+        assert_eq!(
+            row(&tests, 60, None),
+            "t-abc123 parser          2/12 test (2 min 20 s last time)"
+        );
+        for (task, what) in [
+            (followed(|_| ()), "Running verification"),
+            (followed(|task| task.owner = Some("stalled")), "its process is stopped"),
+            (
+                followed(|task| {
+                    (task.step, task.needs) = (step("test"), Some(Attention::Permission))
+                }),
+                "NEEDS YOU: wants a permission",
+            ),
+            (
+                followed(|task| {
+                    (task.state, task.position) = (TaskState::Queued, Some(3));
+                    task.attempt = 0;
+                }),
+                "waits, place 3",
+            ),
+            (
+                followed(|task| {
+                    (task.state, task.reason) = (TaskState::Stuck, Some("hard_stop".into()));
+                    task.needs = Some(Attention::Stuck);
+                }),
+                "STUCK, hard_stop",
+            ),
+            (followed(|task| task.doing = None), "begins"),
+        ] {
+            let row = row(&task, 60, None);
+            assert!(row.starts_with("t-abc123 parser ") && row.ends_with(what), "{row}");
+        }
+    }
+
+    // CLI-75
+    #[test]
+    fn no_name_makes_a_row_longer_than_the_terminal_or_two_of_it() {
+        let long = "a\u{1b}[2J name \n日本語".repeat(20);
+        let task = followed(|task| {
+            task.repo.path = format!("/r/{long}");
+            task.step = step(&long);
+        });
+        for columns in [30, 60, 100, 200] {
+            let row = row(&task, columns, Some(5));
+            assert!(row.width() <= columns, "{columns}: {row}");
+            assert!(!row.contains(['\n', '\u{1b}']), "{row:?}");
+        }
     }
 
     #[test]

@@ -254,7 +254,7 @@ mod tests {
     fn a_verification_without_a_terminal_shows_each_step() {
         let mut human = Human::new(vec![], false, false, Secrets::default()).with_steps();
         let (run_id, name) = ("run_x".to_owned(), "test".to_owned());
-        let began = EventKind::StepStarted { run_id, name };
+        let began = EventKind::StepStarted { run_id, name, last_ms: None };
         for kind in std::iter::once(began).chain(story()) {
             let (seq, time, task_id) = (1, act_core::clock::now(), "t-000000".into());
             human.event(&Event { seq, time, task_id, kind });

@@ -14,6 +14,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle, TermLike};
 
 use super::human::so_far;
+use super::progress::last_time;
 use super::queued_writer::{self, QueuedWriter};
 use act_core::event::EventKind;
 use act_core::secret::Secrets;
@@ -146,8 +147,8 @@ impl Status {
             EventKind::ModelRequest { usage, .. } => {
                 self.tokens = self.tokens.saturating_add(usage.input).saturating_add(usage.output);
             }
-            EventKind::StepStarted { name, .. } => {
-                self.phase = format!("Running verification, {name}");
+            EventKind::StepStarted { name, last_ms, .. } => {
+                self.phase = format!("Running verification, {name}{}", last_time(*last_ms));
             }
             EventKind::StepFinished { name, .. } => {
                 self.phase = format!("Running verification, {name} has ended");
@@ -200,18 +201,26 @@ fn letter(scout: &str) -> Option<&'static str> {
 }
 
 /// Columns for `^C` and the cursor.
-const ROOM: u16 = 3;
+pub(super) const ROOM: u16 = 3;
 /// Size of a terminal that does not report it.
 const USUAL: (u16, u16) = (79, 24);
 
-struct Terminal {
+/// A terminal that is written by the queue of its stream.
+pub(super) struct Terminal {
     out: QueuedWriter,
+    size: fn() -> (u16, u16),
     frame: Mutex<String>,
 }
 
 impl Terminal {
     fn stderr() -> Self {
-        Self { out: queued_writer::stderr(), frame: Mutex::default() }
+        let size = || size_of(std::io::stderr());
+        Self { out: queued_writer::stderr(), size, frame: Mutex::default() }
+    }
+
+    pub(super) fn stdout() -> Self {
+        let size = || size_of(std::io::stdout());
+        Self { out: queued_writer::stdout(), size, frame: Mutex::default() }
     }
 
     fn frame(&self) -> MutexGuard<'_, String> {
@@ -233,18 +242,19 @@ impl std::fmt::Debug for Terminal {
     }
 }
 
-fn size() -> (u16, u16) {
-    let found = terminal_size::terminal_size_of(std::io::stderr());
+/// Returns the columns and rows of a terminal.
+pub(super) fn size_of(stream: impl std::os::fd::AsFd) -> (u16, u16) {
+    let found = terminal_size::terminal_size_of(stream);
     found.map_or(USUAL, |(width, height)| (width.0, height.0))
 }
 
 impl TermLike for Terminal {
     fn width(&self) -> u16 {
-        size().0.saturating_sub(ROOM)
+        (self.size)().0.saturating_sub(ROOM)
     }
 
     fn height(&self) -> u16 {
-        size().1
+        (self.size)().1
     }
 
     fn move_cursor_up(&self, lines: usize) -> Result<()> {
@@ -327,8 +337,14 @@ mod tests {
         let mut status = Status::default();
         status.take(&Milestone::Verifying.into());
         let (run_id, name) = ("run_x".to_owned(), "unit tests".to_owned());
-        status.take(&EventKind::StepStarted { run_id, name });
+        let started = |last_ms| {
+            let (run_id, name) = (run_id.clone(), name.clone());
+            EventKind::StepStarted { run_id, name, last_ms }
+        };
+        status.take(&started(None));
         assert_eq!(status.text(), "Running verification, unit tests");
+        status.take(&started(Some(12_345)));
+        assert_eq!(status.text(), "Running verification, unit tests (12.3 s last time)");
     }
 
     fn finished(scout: &str, outcome: &str) -> EventKind {

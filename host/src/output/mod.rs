@@ -11,6 +11,7 @@ mod panic;
 mod patch_out;
 mod progress;
 mod queued_writer;
+mod rows;
 mod sanitized_copy;
 #[cfg(test)]
 mod schemas;
@@ -33,6 +34,7 @@ pub use hints::{RepoHint, from_here};
 pub use line::{ColourWish, Line, Tone};
 pub use panic::install_hook as install_panic_hook;
 pub(crate) use progress::cost;
+pub use rows::Rows;
 
 /// Width of a line when no terminal reports its size.
 const COLUMNS: usize = 100;
@@ -61,6 +63,8 @@ pub struct Output {
     terminal_out: bool,
     /// stderr is a terminal that can redraw a row.
     redraws: bool,
+    /// stdout is one.
+    redraws_out: bool,
     verbose: bool,
     json: bool,
     dry_run: bool,
@@ -79,6 +83,7 @@ impl Output {
             colour_err: line::wanted(style.colour, around(err)),
             terminal_out: out,
             redraws: err && !dumb,
+            redraws_out: out && !dumb,
             verbose: style.verbose,
             json: style.json,
             dry_run: style.dry_run,
@@ -205,6 +210,27 @@ impl Output {
         let columns = width.map(|(width, _)| usize::from(width.0)).or_else(from_environment);
         let columns = columns.unwrap_or(COLUMNS);
         line::excerpt(&self.secrets.redact(text), columns.saturating_sub(taken))
+    }
+
+    /// Returns the rows at the end of stdout that change in place; `None` for a program and where rows cannot be redrawn.
+    pub fn rows(&self) -> Option<Rows> {
+        let redraws = self.redraws_out && !self.json;
+        redraws.then(|| Rows::new(self.colour_out, self.secrets.clone()))
+    }
+
+    /// Returns how many columns a row of the result has.
+    pub fn columns(&self) -> usize {
+        rows::columns()
+    }
+
+    /// Cuts a text to this number of columns.
+    pub fn cut(&self, text: &str, columns: usize) -> String {
+        line::excerpt(&self.secrets.redact(text), columns)
+    }
+
+    /// Returns whether the reader of stdout has gone.
+    pub fn is_closed(&self) -> bool {
+        queued_writer::stdout().is_broken()
     }
 
     /// Prints a patch: exact bytes for a program, except for keys; sanitised for a terminal.

@@ -185,7 +185,9 @@ pub(super) fn details(kind: &EventKind) -> Vec<Line> {
         EventKind::VerifyStarted { run_id, attempt, warm } => {
             format!("{run_id}, attempt {attempt}{}", if *warm { ", warm" } else { "" })
         }
-        EventKind::StepStarted { name, .. } => format!("step {name} has begun"),
+        EventKind::StepStarted { name, last_ms, .. } => {
+            format!("step {name} has begun{}", last_time(*last_ms))
+        }
         EventKind::StepFinished { name, exit_code, duration_ms, .. } => {
             let end = match exit_code {
                 Some(code) => format!("exit {code}"),
@@ -252,6 +254,11 @@ fn short(sha256: &str) -> &str {
 
 fn seconds(milliseconds: u64) -> String {
     format!("{}.{} s", milliseconds / 1000, milliseconds % 1000 / 100)
+}
+
+/// Returns what a step took last time, behind its name.
+pub(super) fn last_time(last_ms: Option<u64>) -> String {
+    last_ms.map(|last| format!(" ({} last time)", seconds(last))).unwrap_or_default()
 }
 
 pub(super) fn tokens(usage: &ModelUsage) -> String {

@@ -145,6 +145,11 @@ impl QueuedWriter {
         true
     }
 
+    /// Returns whether the reader has closed the stream, as far as that was noticed while writing.
+    pub(super) fn is_broken(&self) -> bool {
+        self.0.queue().broken.is_some()
+    }
+
     /// Returns the number of dropped pieces.
     pub(super) fn lost(&self) -> u64 {
         self.0.queue().lost

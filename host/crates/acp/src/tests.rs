@@ -127,7 +127,11 @@ impl Played {
         let run_id = "run_20261121_095958_ab12cd".to_owned();
         events.emit(Milestone::Verifying.into());
         events.emit(EventKind::VerifyStarted { run_id: run_id.clone(), attempt: 1, warm: false });
-        events.emit(EventKind::StepStarted { run_id: run_id.clone(), name: "test".into() });
+        events.emit(EventKind::StepStarted {
+            run_id: run_id.clone(),
+            name: "test".into(),
+            last_ms: None,
+        });
         events.emit(EventKind::StepOutput(StepOutput("all ```` is well\n".into())));
         let (name, exit_code) = ("test".to_owned(), Some(0));
         events.emit(EventKind::StepFinished {

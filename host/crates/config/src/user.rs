@@ -16,8 +16,9 @@ use super::prices::{UserPrices, usd};
 use super::scalar::LONGEST_TIMEOUT;
 use act_core::Usd;
 use act_core::secret::Secret;
+use act_core::user_command::UserCommand;
 use act_fs::trusted::{Owner, open_directory, read_text, user_directory};
-use act_model::{DeadlineSettings, KeyCommand, ToolMode, WireName};
+use act_model::{DeadlineSettings, ToolMode, WireName};
 
 const NAME: &str = "config.toml";
 /// Maximum number of bytes of the file. All keys together have some hundred.
@@ -38,6 +39,8 @@ pub struct UserSettings {
     pub keep_proofs: usize,
     /// The limits within which a component is read and compiled.
     pub check: CheckLimits,
+    /// The command that learns when a task ends or begins to need a person.
+    pub notify: Option<UserCommand>,
     pub(super) prices: UserPrices,
     pub(super) model: Option<ModelTable>,
 }
@@ -50,6 +53,7 @@ impl Default for UserSettings {
             deadlines: DeadlineSettings::default(),
             keep_proofs: DEFAULT_PROOFS,
             check: CheckLimits::default(),
+            notify: None,
             prices: UserPrices::default(),
             model: None,
         }
@@ -95,7 +99,7 @@ pub(super) enum KeySetting {
     Value(Secret),
     /// The name of a variable of the environment.
     Variable(String),
-    Command(KeyCommand),
+    Command(UserCommand),
 }
 
 #[derive(Default, Deserialize)]
@@ -108,6 +112,7 @@ struct File {
     artifacts: Artifacts,
     components: Components,
     prices: UserPrices,
+    notify: Option<Spanned<toml::Value>>,
     gitignore: Option<bool>,
     agents_md: Option<bool>,
 }
@@ -326,6 +331,10 @@ impl UserSettings {
                 memory_mb: file.components.check_memory_mb.unwrap_or(DEFAULT_CHECK_MEMORY),
                 seconds: file.components.check_seconds.unwrap_or(DEFAULT_CHECK_SECONDS),
             },
+            notify: file
+                .notify
+                .map(|value| source.command("notify", value, "[\"/home/me/bin/act-notify\"]"))
+                .transpose()?,
             prices: file.prices,
             model: file.model.map(|table| source.model(table)).transpose()?,
         })
@@ -372,7 +381,11 @@ impl Source<'_> {
         let given: Vec<_> = [
             raw.key.map(|value| (value.span().start, self.key(value))),
             raw.key_env.map(|value| (value.span().start, self.variable(value))),
-            raw.key_command.map(|value| (value.span().start, self.command(value))),
+            raw.key_command.map(|value| {
+                let at = value.span().start;
+                let example = "[\"pass\", \"show\", \"llm\"]";
+                (at, self.command("key_command", value, example).map(KeySetting::Command))
+            }),
         ]
         .into_iter()
         .flatten()
@@ -444,7 +457,13 @@ impl Source<'_> {
         Ok(KeySetting::Variable(name))
     }
 
-    fn command(self, value: Spanned<toml::Value>) -> Result<KeySetting, SettingsError> {
+    /// Returns the command that a key of the file names, with its program as `example` has it.
+    fn command(
+        self,
+        key: &str,
+        value: Spanned<toml::Value>,
+        example: &str,
+    ) -> Result<UserCommand, SettingsError> {
         let at = value.span().start;
         let words: Option<Vec<String>> = match value.into_inner() {
             toml::Value::Array(words) => {
@@ -452,16 +471,17 @@ impl Source<'_> {
             }
             _ => None,
         };
-        let command = words.and_then(KeyCommand::new).ok_or_else(|| {
-            let why = "`key_command` is a list of texts: a program, by a name that PATH finds or an absolute path, and \
-                       its arguments, such as [\"pass\", \"show\", \"llm\"]";
-            self.malformed(at, why)
+        let command = words.and_then(UserCommand::new).ok_or_else(|| {
+            let why = format!(
+                "`{key}` is a list of texts: a program, by a name that PATH finds or an absolute path, and \
+                 its arguments, such as {example}"
+            );
+            self.malformed(at, &why)
         })?;
         let path = std::env::var_os("PATH");
-        let found = command.found_outside_of(self.repo, path.as_deref());
-        found.map(KeySetting::Command).map_err(|unfit| {
-            self.malformed(at, &format!("`key_command` {unfit}; name another program"))
-        })
+        command
+            .found_outside_of(self.repo, path.as_deref())
+            .map_err(|unfit| self.malformed(at, &format!("`{key}` {unfit}; name another program")))
     }
 }
 
@@ -668,6 +688,9 @@ mod tests {
             "[timeouts]\nmodel_total = \"sk-canary\"",
             "[timeouts]\nmodel_total = sk-canary",
             "[artifacts]\nkeep_proofs = \"sk-canary\"",
+            "notify = \"sk-canary\"",
+            "notify = [\"./sk-canary\"]",
+            "notify = [\"echo\", 4711471147114711]",
             "[verifier]\nnetwork = \"sk-canary\"",
             "[verifier]\nsk-canary = 1",
             "[verifier]\nchecks = \"sk-canary\"",
@@ -686,6 +709,29 @@ mod tests {
         let redacted =
             act_core::secret::Secrets::default().redact("sk-canary-in-a-file").into_owned();
         assert_eq!(redacted, "[redacted]");
+    }
+
+    // NOTIFY-2
+    #[test]
+    fn notify_is_a_program_with_arguments_and_never_a_text_for_a_shell() {
+        assert_eq!(parse("").unwrap().notify, None);
+        let notify = parse("notify = [\"/bin/sh\", \"-c\", \"cat > /dev/null\"]").unwrap().notify;
+        assert_eq!(notify.unwrap().program(), "/bin/sh");
+        for wrong in
+            ["\"echo hello\"", "[]", "[\"\"]", "[\"./x\"]", "[\"bin/x\"]", "[\"a\", 1]", "true"]
+        {
+            let refused = parse(&format!("notify = {wrong}")).unwrap_err();
+            assert!(refused.contains("config.toml:1:10: `notify` is a list of texts"), "{refused}");
+        }
+        let temp = tempfile::tempdir().unwrap();
+        let script = temp.path().join("tell");
+        fs::write(&script, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let text = format!("notify = [{:?}]", script.display().to_string());
+        let parse = |repo| UserSettings::parse(&text, Path::new("config.toml"), repo);
+        assert!(parse(None).is_ok());
+        let inside = parse(Some(temp.path())).unwrap_err().to_string();
+        assert!(inside.contains("`notify` would use a file of the repository"), "{inside}");
     }
 
     // CONFIG-40

@@ -499,6 +499,11 @@ pub enum EventKind {
     /// Emitted right before the `edit` of the same file.
     #[serde(skip)]
     EditedText(EditedText),
+    /// The person is asked whether the task may change a guarded file. The task waits until `consent`, or until it ends.
+    ConsentAsked {
+        path: String,
+        op: String,
+    },
     /// The person was asked whether the task may change a guarded file.
     Consent {
         path: String,
@@ -523,9 +528,17 @@ pub enum EventKind {
     StepOutput(StepOutput),
     #[serde(skip)]
     Notice(Notice),
+    /// `last_ms` is what the step took when it last passed in this repository, or else when it last failed; null where it has not
+    /// ended there yet.
     StepStarted {
         run_id: String,
         name: String,
+        // Journals of 0.1.0 lack the field, so the schema does not require it.
+        #[cfg_attr(
+            any(test, feature = "testing"),
+            schemars(skip_serializing_if = "Option::is_none")
+        )]
+        last_ms: Option<u64>,
     },
     StepFinished {
         run_id: String,

@@ -12,6 +12,7 @@
 //! - [`consent::Consent`]: the person for whom a task works, asked while it works.
 //! - [`Usd`]: a sum of money, exact to a nano-dollar.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
+//! - [`user_command`]: a command that the user names in `config.toml`, which no repository can change.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
 //!
 //! ```
@@ -40,6 +41,7 @@ pub mod terminal_text;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 mod usd;
+pub mod user_command;
 pub mod verification;
 
 pub use failure::{Failure, Refusal};

@@ -12,7 +12,7 @@ use super::anthropic_messages::AnthropicMessages;
 use super::chat_completions::ChatCompletions;
 use super::conversation::WireConversation;
 use super::http::Http;
-use super::key::Key;
+use super::key::{self, Key};
 use super::openai_responses::OpenAiResponses;
 use super::scripted::{Script, Transport};
 use super::wire::{Service, Wire};
@@ -206,7 +206,7 @@ impl Endpoint {
     ) -> Result<HeaderMap, ModelError> {
         let read = self.headers.get_or_try_init(|| async {
             let key = match &self.key {
-                Some(Key::Command(command)) => Some(command.read().await?),
+                Some(Key::Command(command)) => Some(key::read(command).await?),
                 Some(Key::Value(key)) => Some(key.clone()),
                 None => None,
             };

@@ -37,7 +37,7 @@ pub use anthropic_messages::{
 };
 pub use client::{ModelAccess, ModelServer, Origin, ToolMode, WireName, connect, is_loopback};
 pub use http::{DeadlineSettings, Deadlines};
-pub use key::{Key, KeyCommand, UnfitCommand};
+pub use key::Key;
 pub use ledger::{Budget, TokenLedger};
 pub use openai_responses::{DEFAULT_BASE_URL as OPENAI_BASE_URL, DEFAULT_MODEL as OPENAI_MODEL};
 pub use price::{LongPrompt, Price, Rates};

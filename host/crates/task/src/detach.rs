@@ -161,12 +161,13 @@ pub async fn take_over(args: TakeOver, sinks: Vec<Box<dyn Sink>>) -> Result<Exit
     let owned_task = context.take_over(&args.task_id, &record.owner)?.ok_or_else(gone)?;
     let args = RunArgs::of(&record, root);
     let position = queue::position(&context.queue()?, &owned_task.task_id);
+    let root = args.repo.clone();
     match prepare::check(&args).await {
         Ok(ready) => {
             let accepted = Accepted { owned_task, position, args, ready };
             Ok(run::follow(accepted, sinks, &cancel).await)
         }
-        Err(failure) => Ok(run::refuse(owned_task, &failure, sinks)),
+        Err(failure) => Ok(run::refuse(owned_task, &root, &failure, sinks).await),
     }
 }
 

@@ -13,6 +13,7 @@
 //! - [`verify()`] runs the pipeline without a task, or answers with the run of the unchanged tree; [`verify_claim()`] repeats a
 //!   verification.
 //! - [`hook()`] answers another agent that is about to stop.
+//! - [`needs_person()`] decides whether a task needs a person, for everything that tells the person so.
 //! - [`scout()`] asks one Scout one question.
 //! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one changed.
 //! - [`Observer`] holds the ARTIFACT_DIR open for a program that looks at all tasks for hours.
@@ -28,6 +29,7 @@
 //! assert_ne!(Mode::DryRun, Mode::Run { baseline: false });
 //! ```
 
+mod attention;
 mod audit;
 mod caches;
 mod cancel;
@@ -37,13 +39,16 @@ mod detach;
 mod diff;
 mod failures;
 mod finish;
+mod follow;
 mod hook;
 mod logs;
 mod metrics;
+mod notify;
 mod observer;
 mod prepare;
 mod proposal;
 mod queue;
+mod repo_now;
 mod retention;
 mod reuse;
 mod run;
@@ -55,6 +60,9 @@ mod stuck_report;
 mod trees;
 mod verify;
 
+pub use attention::{
+    Attention, OpenQuestions, Situation, awaiting_approval, need_of, needs_person,
+};
 pub use audit::anchor::{Anchored, audit_anchor};
 pub use audit::attestation::{
     Resource, Statement, TestOutcome, TestResult, audit_export, audit_export_signed,
@@ -72,15 +80,18 @@ pub use components::ComponentScout;
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use diff::{TaskDiff, diff};
 pub use failures::{FailureList, PlacedFailure, failures};
+pub use follow::{FollowedStep, FollowedTask, Follower};
 pub use hook::{HookAgent, HookAnswer, HookArgs, HookState, MAX_EVENT, hook, hooks_are_off};
 pub use logs::{LogDocument, RunLog, log, run_here};
 pub use metrics::{Metrics, Spread, metrics};
+pub use notify::{Notification, NotificationEvent};
 pub use observer::{Need, NeedKind, Observer, RunSeen, TaskSeen};
 pub use prepare::{
     InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices, price_unknown,
 };
 pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
 pub use queue::TaskId;
+pub use repo_now::RepoNow;
 pub use run::{Client, Mode, RunArgs, again, cancelled_by_signals, run, run_for};
 pub use scouting::{
     Comparison, ScoutAnswer, ScoutArgs, ScoutFacts, Side, Took, WhichScout, compare, facts, scout,

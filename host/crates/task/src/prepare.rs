@@ -34,6 +34,7 @@ use act_core::consent::Consent;
 use act_core::event::Events;
 use act_core::evidence::{Evidence, VariantVerifier};
 use act_core::secret::Secrets;
+use act_core::user_command::UserCommand;
 use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
 use act_core::{Failure, RunId, Usd};
 use act_model::{Budget, Deadlines, Model, TokenLedger};
@@ -42,7 +43,7 @@ use act_records::store::{ProposalRecord, Store};
 use act_reports::failures::{Log, LogReader};
 use act_verifier::{
     ChangedFile, DockerChecker, DockerVerifier, Downloads, Engine, EngineUnavailable, GateChange,
-    ResolvedImage, VerificationConfig, WarmRuns, relative_to_repo,
+    ResolvedImage, StepTimes, VerificationConfig, WarmRuns, relative_to_repo,
 };
 use act_workspace::{
     GlobError, NotesDir, OpenRoot, Originals, Overlay, PathGlobs, Profile, RepoView, RepoWriter,
@@ -133,6 +134,11 @@ impl Ready {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Returns the user's command that learns when the task ends or needs a person.
+    pub(super) fn notify(&self) -> Option<UserCommand> {
+        self.user.notify.clone()
     }
 
     /// Returns whether the model gets the instructions of the repository.
@@ -806,6 +812,8 @@ pub(super) struct EditorParts {
     pub(super) notes: Option<NotesWriter>,
     /// How long the last verification of the repository took.
     pub(super) last_run: Option<Duration>,
+    /// How long each of its steps took.
+    pub(super) step_times: StepTimes,
     /// Where files are stored before they change; `None` in a dry run, which changes none.
     pub(super) originals: Option<Arc<Originals>>,
     /// The engine and the image of the verification; `None` in a dry run.
@@ -882,6 +890,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         input,
         notes,
         last_run,
+        step_times,
         originals,
         pipeline,
         audit,
@@ -967,6 +976,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         config: Arc::new(VerificationConfig::of(config)),
         variant: None,
         tests_weakened: Arc::default(),
+        step_times,
         task_id: Some(input.task_id.clone()),
         components,
         audit: audit.clone(),

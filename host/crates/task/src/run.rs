@@ -11,21 +11,23 @@ use tokio_util::sync::CancellationToken;
 
 use crate::audit::anchor;
 use crate::finish::FinishGuard;
+use crate::notify::Notifier;
 use crate::prepare::{AssembledEditor, EditorParts, Ready, failed};
 use crate::proposal::{Proposal, propose};
 use crate::queue::{AcquiredLock, OwnedTask, StoreRetry, Waiting};
 use crate::sessions::SessionId;
 use crate::sinks::{ProgressSink, RunSink, TimingSink};
 use crate::status::Lookup;
-use crate::{prepare, proposal, retention, sessions, stuck_report};
+use crate::{prepare, proposal, retention, sessions, stuck_report, verify};
 use act_agent::context::NotesWriter;
 use act_agent::editor;
 use act_agent::editor::{TaskInput, TaskResult};
 use act_audit::{Audit, AuditError, Entry, Event};
-use act_config::Config;
+use act_config::{Config, UserSettings};
 use act_core::consent::Consent;
 use act_core::event::{EventKind, Events, Milestone, Sink, Uncommitted};
 use act_core::exit::Exit;
+use act_core::user_command::UserCommand;
 use act_core::{Failure, Usd, fail_point, reason};
 use act_model::TokenLedger;
 use act_model::scripted::Script;
@@ -202,16 +204,41 @@ pub(super) async fn follow(
     cancel: &CancellationToken,
 ) -> Exit {
     let ledger = TokenLedger::with(accepted.ready.budget());
+    let root = accepted.ready.config.root.clone();
+    // A demonstration has no user who waits elsewhere.
+    let command = accepted.ready.notify().filter(|_| accepted.args.script.is_none());
+    let (notifier, sinks) = notified(command, &root, cancel, sinks);
     let events = task_events(&accepted.owned_task, &ledger, sinks);
     prepare::notices().into_iter().for_each(|text| events.warn(text));
     let context = accepted.owned_task.context.clone();
-    let root = accepted.ready.config.root.clone();
     let exit = wait_and_work(accepted, &ledger, &events, cancel).await;
     // The sinks have printed the end of the task, so its runs are like those of any earlier one.
     context.artifacts.release_runs();
     retention::make_room(&context, cancel, &events).await;
     anchor::anchor(&context.audit, &root, cancel, &events).await;
+    finish(notifier, &events).await;
     exit
+}
+
+/// Starts the worker for the user's command of `notify`, if there is one, and adds its sink to `sinks`.
+fn notified(
+    command: Option<UserCommand>,
+    root: &Path,
+    cancel: &CancellationToken,
+    mut sinks: Vec<Box<dyn Sink>>,
+) -> (Option<Notifier>, Vec<Box<dyn Sink>>) {
+    let started = command.map(|command| Notifier::start(command, root, prepare::secrets(), cancel));
+    let (notifier, sink) = started.unzip();
+    sinks.extend(sink);
+    (notifier, sinks)
+}
+
+/// Waits for the command of `notify`, and warns if it failed. The result of the task is stored and printed already.
+async fn finish(notifier: Option<Notifier>, events: &Events) {
+    let Some(notifier) = notifier else { return };
+    if let Some(warning) = notifier.finish().await {
+        events.warn(warning);
+    }
 }
 
 /// Waits for the turn of the task, checks again what may have changed, and works.
@@ -250,10 +277,20 @@ async fn wait_and_work(
 }
 
 /// Ends an accepted task that cannot even wait for its turn.
-pub(super) fn refuse(owned_task: OwnedTask, why: &Failure, sinks: Vec<Box<dyn Sink>>) -> Exit {
+pub(super) async fn refuse(
+    owned_task: OwnedTask,
+    root: &Path,
+    why: &Failure,
+    sinks: Vec<Box<dyn Sink>>,
+) -> Exit {
     let ledger = TokenLedger::default();
+    // The task may be refused because of that file.
+    let command = UserSettings::read(Some(root)).ok().and_then(|user| user.notify);
+    let (notifier, sinks) = notified(command, root, &CancellationToken::new(), sinks);
     let events = task_events(&owned_task, &ledger, sinks);
-    FinishGuard::new(events, ledger).stored_by(Arc::new(owned_task)).refuse(why)
+    let exit = FinishGuard::new(events.clone(), ledger).stored_by(Arc::new(owned_task)).refuse(why);
+    finish(notifier, &events).await;
+    exit
 }
 
 /// Returns the events of a task. The journal and the store get each event before the user does.
@@ -504,6 +541,7 @@ impl RunningTask<'_> {
                 .store
                 .last_verdict_took(&owned_task.context.repo)
                 .unwrap_or_default(),
+            step_times: verify::step_times(&owned_task.context),
             originals,
             pipeline,
             audit,

@@ -176,7 +176,7 @@ impl StoreTrouble {
     }
 }
 
-/// Stores how long Scouts and verifications took.
+/// Stores how long Scouts, verifications and their steps took.
 pub(super) struct TimingSink {
     context: TaskContext,
     task_id: Option<String>,
@@ -193,6 +193,16 @@ impl TimingSink {
     }
 }
 
+impl TimingSink {
+    fn check(&mut self, stored: Result<(), StoreError>) {
+        match stored {
+            // A missing figure is better than a task that waits for the store.
+            Err(StoreError::Busy { .. }) => {}
+            stored => self.trouble.check(stored),
+        }
+    }
+}
+
 impl Sink for TimingSink {
     fn event(&mut self, event: &Event) {
         let (what, duration) = match &event.kind {
@@ -204,6 +214,11 @@ impl Sink for TimingSink {
             EventKind::VerifyFinished { duration_ms, .. } => {
                 (Measured::Verify { attempt: self.attempt }, *duration_ms)
             }
+            EventKind::StepFinished { name, exit_code: Some(code), duration_ms, .. } => {
+                let TaskContext { store, repo, .. } = &self.context;
+                self.check(store.step_took(repo, name, *code == 0, *duration_ms));
+                return;
+            }
             EventKind::ScoutFinished { scout, outcome, duration_ms, .. }
                 if outcome != "cancelled" =>
             {
@@ -211,11 +226,7 @@ impl Sink for TimingSink {
             }
             _ => return,
         };
-        match self.context.store.measured(self.task_id.as_deref(), &what, duration) {
-            // A missing figure is better than a task that waits for the store.
-            Err(StoreError::Busy { .. }) => {}
-            stored => self.trouble.check(stored),
-        }
+        self.check(self.context.store.measured(self.task_id.as_deref(), &what, duration));
     }
 
     fn take_warning(&mut self) -> Option<String> {

@@ -13,7 +13,9 @@ use act_core::event::Events;
 use act_core::evidence::{FileAtStart, VariantVerifier};
 use act_core::verification::{Verification, Verifier};
 use act_records::artifacts::TaskDir;
-use act_verifier::{DockerVerifier, Replacement, Variant, VerificationConfig, write_tree};
+use act_verifier::{
+    DockerVerifier, Replacement, StepTimes, Variant, VerificationConfig, write_tree,
+};
 use act_workspace::{CopySet, OpenRoot, Originals, PathGlobs};
 use futures_util::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
@@ -92,6 +94,7 @@ impl TaskTrees {
             // Its steps are no attempt, so neither the progress nor the list of runs shows them.
             events: Events::silent(),
             tests_weakened: Arc::default(),
+            step_times: StepTimes::default(),
             ..self.verifier.clone()
         };
         let verification = verifier.run(0, cancel).await;

@@ -30,7 +30,7 @@ use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
 use act_verifier::{
     DockerVerifier, Downloads, Engine, FoundImage, NameNow, RecordedImage, ResolvedImage,
-    VerificationConfig,
+    StepTimes, VerificationConfig,
 };
 use act_workspace::{CopySet, PathGlobs, RepoLock, RootIdentity, bare_digest, differing_files};
 use serde_json::Value;
@@ -285,6 +285,7 @@ async fn run_and_report(
         downloads,
         // The result for a person or for a claim is always that of a run that began without a warm base.
         warm: None,
+        step_times: step_times(context),
         task_id: None,
         components: vec![],
         audit: audit.clone(),
@@ -300,6 +301,11 @@ async fn run_and_report(
         }
     }
     Ok(verifier.run(1, cancel).await)
+}
+
+/// Returns what the steps of a repository took last time. A run goes on without the figures if the store cannot be read.
+pub(super) fn step_times(context: &TaskContext) -> StepTimes {
+    StepTimes::of(context.store.step_times(&context.repo).unwrap_or_default())
 }
 
 /// Repeats a run and compares the results. Returns `None` when cancelled.

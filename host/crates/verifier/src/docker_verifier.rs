@@ -12,6 +12,7 @@ use crate::passwd::{PASSWD, passwd_of, with_user};
 use crate::pipeline::{VerificationConfig, after_run, cut_off_warning, oom_warning, run_steps};
 use crate::remote_engine::{self, VolumeStore};
 use crate::request::{ContainerRequest, Network, StepUser, bind, step_environment};
+use crate::step_times::StepTimes;
 use crate::steps::{ContainerSteps, RunLog};
 use crate::warm::{WarmEnd, WarmRuns};
 use crate::workspace::{
@@ -86,6 +87,8 @@ pub struct DockerVerifier {
     pub warm: Option<Arc<WarmRuns>>,
     /// Places where the tests of the task demand less than at its start, for the manifest.
     pub tests_weakened: Arc<Mutex<Vec<String>>>,
+    /// What the steps took last time, for people.
+    pub step_times: StepTimes,
     pub task_id: Option<String>,
     /// The components that take part in the task.
     pub components: Vec<ComponentDigest>,

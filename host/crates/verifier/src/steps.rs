@@ -67,6 +67,7 @@ impl StepRunner for ContainerSteps<'_> {
             self.verifier.events.emit(EventKind::StepStarted {
                 run_id: self.run.id().to_string(),
                 name: step.name.clone(),
+                last_ms: self.verifier.step_times.last(&step.name),
             });
             let ended = cancel.run_until_cancelled(self.run_step(number, step)).await;
             let (exit_code, duration_ms) = match &ended {
@@ -76,6 +77,7 @@ impl StepRunner for ContainerSteps<'_> {
                     (None, milliseconds(began.elapsed()))
                 }
             };
+            self.verifier.step_times.took(&step.name, exit_code, duration_ms);
             self.verifier.events.emit(EventKind::StepFinished {
                 run_id: self.run.id().to_string(),
                 name: step.name.clone(),

@@ -179,6 +179,7 @@ impl CallContext {
             return Ok(());
         }
         for (path, op) in writer.questions(changes) {
+            self.emit(EventKind::ConsentAsked { path: path.clone(), op: op.to_owned() });
             let answer = self.ask_person(&path, op)?;
             let decision = if answer == Answer::Allowed { Decision::Allow } else { Decision::Deny };
             let entry = Entry::new(Event::ConsentAsked).object(&path).decision(decision);

@@ -7,6 +7,8 @@
 mod audit_head;
 mod open;
 mod runs;
+mod settled;
+mod step_times;
 mod tasks;
 #[cfg(test)]
 mod testing;
