@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,6 +48,7 @@ impl Runner {
             ("act-path", crate::harness::program().to_owned()),
             ("task", String::new()),
             ("token", String::new()),
+            ("artifact", "act".to_owned()),
         ];
         Self { act, inputs: inputs.into(), temp }
     }
@@ -59,6 +61,23 @@ impl Runner {
     /// Runs the step with this id as the runner does.
     fn step(&self, id: &str, event: &Value) -> Ran {
         let step = steps().into_iter().find(|step| step["id"] == id).unwrap();
+        let mut environment = BTreeMap::new();
+        for (name, value) in step["env"].as_object().into_iter().flatten() {
+            let value = value.as_str().unwrap();
+            let input = value.strip_prefix("${{ inputs.").and_then(|rest| rest.strip_suffix(" }}"));
+            environment.insert(name.clone(), self.inputs[input.unwrap()].clone());
+        }
+        self.shell(&step, &action(), environment, event)
+    }
+
+    /// Runs the script of a step with the shell and the files of the runner.
+    fn shell(
+        &self,
+        step: &Value,
+        action: &Path,
+        environment: BTreeMap<String, String>,
+        event: &Value,
+    ) -> Ran {
         assert_eq!(step["shell"], "bash");
         let script = self.temp.join("step.sh");
         fs::write(&script, step["run"].as_str().unwrap()).unwrap();
@@ -67,16 +86,13 @@ impl Runner {
         fs::write(output, "").unwrap();
         fs::write(summary, "").unwrap();
         fs::write(event_file, event.to_string()).unwrap();
-        let mut act = self.act.clone();
-        for (name, value) in step["env"].as_object().into_iter().flatten() {
-            let value = value.as_str().unwrap();
-            let input = value.strip_prefix("${{ inputs.").and_then(|rest| rest.strip_suffix(" }}"));
-            act = act.env(name, &*self.inputs[input.unwrap()]);
-        }
+        let act = environment
+            .into_iter()
+            .fold(self.act.clone(), |act, (name, value)| act.env(name, value));
         let mut shell = Command::new("bash");
         shell.args(["--noprofile", "--norc", "-eo", "pipefail"]).arg(&script);
         let done = act
-            .env("GITHUB_ACTION_PATH", action())
+            .env("GITHUB_ACTION_PATH", action)
             .env("GITHUB_OUTPUT", output)
             .env("GITHUB_STEP_SUMMARY", summary)
             .env("GITHUB_EVENT_PATH", event_file)
@@ -273,6 +289,205 @@ fn a_task_starts_only_for_somebody_who_may_write() {
     let mut event = issue("x");
     event["sender"]["login"] = json!("a/../../b");
     assert!(refused(event, "issues", &[]).contains("names no user"));
+}
+
+/// One step of the action, as the runner came to it.
+enum Step {
+    Skipped,
+    Ran(Box<Ran>),
+    /// Another action, with its inputs.
+    Used {
+        name: String,
+        with: BTreeMap<String, String>,
+    },
+}
+
+/// What a runner knows when it decides about a step: the inputs, and the outputs of the steps before.
+struct Known {
+    values: BTreeMap<String, String>,
+    failed: bool,
+}
+
+impl Known {
+    /// Evaluates an expression of the runner, as far as this action has any: names, texts, `==`, `!=`, `&&` and `always()`.
+    fn is_true(&self, expression: &str) -> bool {
+        let always = expression.contains("always()");
+        let holds = expression.split("&&").map(str::trim).all(|term| {
+            let value = |text: &str| self.value(text.trim());
+            match (term.split_once("!="), term.split_once("==")) {
+                _ if term == "always()" => true,
+                (Some((left, right)), _) => value(left) != value(right),
+                (_, Some((left, right))) => value(left) == value(right),
+                _ => panic!("unknown expression: {term}"),
+            }
+        });
+        // A step without `always()` is skipped after a failure.
+        holds && (always || !self.failed)
+    }
+
+    fn value(&self, name: &str) -> String {
+        match name.strip_prefix('\'').and_then(|text| text.strip_suffix('\'')) {
+            Some(text) => text.to_owned(),
+            // An output that no step wrote is empty.
+            None => self.values.get(name).cloned().unwrap_or_default(),
+        }
+    }
+
+    /// Replaces the expressions in a text.
+    fn text(&self, text: &str) -> String {
+        let mut parts = text.split("${{");
+        let mut out = parts.next().unwrap().to_owned();
+        for part in parts {
+            let (name, rest) = part.split_once("}}").unwrap();
+            out.push_str(&self.value(name.trim()));
+            out.push_str(rest);
+        }
+        out
+    }
+}
+
+impl Runner {
+    /// Runs every step of the action, as a runner does. `cached` says whether the cache holds a program.
+    fn action(&self, action: &Path, event: &Value, cached: bool) -> Vec<Step> {
+        let mut known = Known { values: BTreeMap::new(), failed: false };
+        for (name, value) in &self.inputs {
+            known.values.insert(format!("inputs.{name}"), value.clone());
+        }
+        for (name, value) in
+            [("temp", self.temp.to_str().unwrap()), ("os", "Linux"), ("arch", "X64")]
+        {
+            known.values.insert(format!("runner.{name}"), value.to_owned());
+        }
+        let mut all = vec![];
+        for step in steps() {
+            if !step["if"].as_str().is_none_or(|condition| known.is_true(condition)) {
+                all.push(Step::Skipped);
+                continue;
+            }
+            let id = step["id"].as_str().unwrap_or_default();
+            if let Some(name) = step["uses"].as_str() {
+                let with = step["with"].as_object().unwrap().iter();
+                let with =
+                    with.map(|(key, value)| (key.clone(), known.text(value.as_str().unwrap())));
+                all.push(Step::Used { name: name.to_owned(), with: with.collect() });
+                known.values.insert(format!("steps.{id}.outputs.cache-hit"), cached.to_string());
+                continue;
+            }
+            let environment = step["env"].as_object().into_iter().flatten();
+            let environment = environment
+                .map(|(name, value)| (name.clone(), known.text(value.as_str().unwrap())))
+                .collect();
+            let ran = self.shell(&step, action, environment, event);
+            known.failed |= ran.done.exit_code() != 0;
+            for line in ran.outputs.lines() {
+                let (name, value) = line.split_once('=').unwrap();
+                known.values.insert(format!("steps.{id}.outputs.{name}"), value.to_owned());
+            }
+            all.push(Step::Ran(Box::new(ran)));
+        }
+        all
+    }
+}
+
+/// The sources of an action whose build is quick: `cargo` writes a program, and the real one takes its place there.
+fn quick_action(place: &Path) -> PathBuf {
+    let root = place.join("action");
+    for directory in ["scripts", "components", "host", "wit", "bin"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
+    }
+    fs::copy(action().join("scripts/action"), root.join("scripts/action")).unwrap();
+    for (name, text) in [
+        ("scripts/setup", "#!/bin/sh\necho \"setup $*\" >>\"$RUNNER_TEMP/built\"\n".to_owned()),
+        (
+            "bin/cargo",
+            format!(
+                "#!/bin/sh\necho \"cargo $*\" >>\"$RUNNER_TEMP/built\"\nmkdir -p \"$CARGO_TARGET_DIR/release\"\n\
+                 printf '#!/bin/sh\\nexec {} \"$@\"\\n' >\"$CARGO_TARGET_DIR/release/act\"\n",
+                crate::harness::program()
+            ),
+        ),
+        ("Cargo.toml", "[workspace]\n".to_owned()),
+        ("Cargo.lock", String::new()),
+    ] {
+        fs::write(root.join(name), text).unwrap();
+        fs::set_permissions(root.join(name), fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    root
+}
+
+// HOOK-40, HOOK-42
+#[test]
+fn the_action_builds_act_once_verifies_with_it_and_uploads_what_the_run_left() {
+    let act = Act::new().pipeline(image(), &[("test", HOSTILE)]).file("a.txt", "");
+    let runner = Runner::new(act).with("act-path", "").with("artifact", "evidence");
+    let root = quick_action(&runner.temp);
+    let path = format!("{}:{}", root.join("bin").display(), std::env::var("PATH").unwrap());
+    let runner = Runner { act: runner.act.clone().env("PATH", path), ..runner };
+    let all = runner.action(&root, &json!({}), false);
+    let [
+        Step::Ran(key),
+        Step::Used { name, with },
+        Step::Ran(build),
+        Step::Ran(verify),
+        Step::Used { name: upload, with: files },
+    ] = all.as_slice()
+    else {
+        panic!("other steps");
+    };
+    let digest = key.outputs.trim().strip_prefix("key=").unwrap();
+    assert!(name.starts_with("actions/cache@"), "{name}");
+    assert_eq!(with["path"], runner.temp.join("act-bin").to_str().unwrap());
+    assert_eq!(with["key"], format!("act-Linux-X64-{digest}"));
+    assert_eq!(build.done.exit_code(), 0, "{}", build.done);
+    let built = fs::read_to_string(runner.temp.join("built")).unwrap();
+    assert_eq!(built, "setup --without-docker\ncargo build --release --locked --bin act\n");
+    let mode = fs::metadata(runner.temp.join("act-bin/act")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+
+    // The program that was built has judged, and nothing that the step printed commands the runner.
+    assert_eq!(verify.done.exit_code(), 3, "{}", verify.done);
+    assert!(verify.outputs.contains("status=FAIL\n"), "{}", verify.outputs);
+    assert!(!verify.commands.iter().any(|command| command.contains("::owned")), "{}", verify.done);
+    // What a failed verification left is uploaded, as files alone: the upload follows links.
+    assert!(upload.starts_with("actions/upload-artifact@"), "{upload}");
+    assert_eq!(files["name"], "evidence");
+    let directory = PathBuf::from(&files["path"]);
+    assert_eq!(directory, runner.temp.join("act-result"));
+    let left: Vec<_> = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap()).collect();
+    assert!(
+        left.len() >= 4 && left.iter().all(|entry| entry.file_type().unwrap().is_file()),
+        "{left:?}"
+    );
+
+    // With the same sources in the cache nothing is built.
+    fs::remove_file(runner.temp.join("built")).unwrap();
+    let again = runner.action(&root, &json!({}), true);
+    assert!(matches!(again[2], Step::Skipped));
+    assert!(!runner.temp.join("built").exists());
+    let Step::Ran(verify) = &again[3] else { panic!("no verification") };
+    assert_eq!(verify.done.exit_code(), 3, "{}", verify.done);
+}
+
+// HOOK-42
+#[test]
+fn nothing_is_uploaded_without_a_name_and_a_task_that_may_not_start_uploads_nothing() {
+    let green = || Act::new().pipeline(image(), &[("test", "true")]);
+    let all = Runner::new(green()).with("artifact", "").action(&action(), &json!({}), false);
+    let [Step::Skipped, Step::Skipped, Step::Skipped, Step::Ran(verify), Step::Skipped] =
+        all.as_slice()
+    else {
+        panic!("other steps");
+    };
+    assert_eq!(verify.done.exit_code(), 0, "{}", verify.done);
+
+    let (api, asked) = github(&["read"]);
+    let act = green().env("GITHUB_API_URL", api).env("GITHUB_EVENT_NAME", "issues");
+    let runner = Runner::new(act).with("command", "run").with("token", "ghs_secret");
+    let all = runner.with("artifact", "act").action(&action(), &issue("x"), false);
+    asked.join().unwrap();
+    let [.., Step::Ran(refused), Step::Skipped] = all.as_slice() else { panic!("other steps") };
+    assert_eq!(refused.done.exit_code(), 1, "{}", refused.done);
+    assert_eq!(refused.outputs, "");
 }
 
 // HOOK-40, HOOK-41
