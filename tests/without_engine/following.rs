@@ -207,8 +207,9 @@ fn a_narrow_terminal_shows_one_row_for_a_task_and_ctrl_c_ends_it() {
     let shown = told.stdout_text();
     let rows: Vec<_> = shown.split(['\r', '\n']).filter(|row| row.contains("t-")).collect();
     assert!(!rows.is_empty(), "{shown:?}");
+    let codes = regex::Regex::new("\u{1b}\\[[0-9;?]*[A-Za-z]").unwrap();
     for row in rows {
-        let bare = regex::Regex::new("\u{1b}\\[[0-9;?]*[A-Za-z]").unwrap().replace_all(row, "");
+        let bare = codes.replace_all(row, "");
         assert!(bare.chars().count() <= 60, "{bare:?}");
         assert!(bare.contains("repo"), "the name of the repository: {bare:?}");
     }

@@ -140,7 +140,8 @@ fn another_user_gets_nothing_by_port_socket_files_or_proc() {
     assert!(get(connect(host), host, &path, "").starts_with("HTTP/1.1 303"), "the token is unused");
 
     // A directory of the socket that others can reach by its path, but not enter.
-    let open = tempfile::tempdir().unwrap();
+    // The directory of temporary files may be private to the user who runs the tests.
+    let open = tempfile::tempdir_in("/var/tmp").unwrap();
     std::fs::set_permissions(open.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let private = open.path().join("private");
     std::fs::create_dir(&private).unwrap();
@@ -158,7 +159,7 @@ fn another_user_gets_nothing_by_port_socket_files_or_proc() {
     assert!(!socket.exists(), "the socket goes with its server");
 
     // Root passes every mode, but the user id of the peer is compared.
-    let place = tempfile::tempdir().unwrap();
+    let place = tempfile::tempdir_in("/var/tmp").unwrap();
     let own: Vec<PathBuf> =
         ["home", "artifacts", "private"].map(|name| place.path().join(name)).into();
     for directory in &own {

@@ -260,7 +260,7 @@ struct Work<'q> {
 /// A file that can be parsed. It is opened only where the index does not know its state.
 enum Seen<'v> {
     Closed { place: Place, size: u64 },
-    Open(Opened<'v>),
+    Open(Box<Opened<'v>>),
 }
 
 impl Seen<'_> {
@@ -334,10 +334,10 @@ impl Work<'_> {
                     self.view.record_read(path);
                     SizedAnswer { answer, size }
                 }),
-                (Ok(Seen::Open(Opened { file, .. })), Some(answer)) => {
-                    let size = file.size();
+                (Ok(Seen::Open(opened)), Some(answer)) => {
+                    let size = opened.file.size();
                     self.count(size).map(|()| {
-                        file.record_read();
+                        opened.file.record_read();
                         SizedAnswer { answer, size }
                     })
                 }
@@ -419,7 +419,7 @@ impl Work<'_> {
                     let size = u64::try_from(stat.st_size).unwrap_or(0);
                     Ok(Seen::Closed { place: Place::new(Stamp::of(&stat), path), size })
                 }
-                None => self.open(path).map(Seen::Open),
+                None => self.open(path).map(|opened| Seen::Open(Box::new(opened))),
             }
         };
         paths.iter().map(see).collect()

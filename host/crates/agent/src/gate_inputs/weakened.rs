@@ -1382,7 +1382,7 @@ fn deeper<'a>(
 /// The part of words that two statements share.
 fn likeness(one: &str, other: &str) -> f32 {
     let cut = |text: &str| text[..text.floor_char_boundary(LONGEST_LINE)].to_owned();
-    TextDiff::from_words(&cut(one), &cut(other)).ratio()
+    TextDiff::from_words(cut(one), cut(other)).ratio()
 }
 
 fn cut(text: &str) -> String {
