@@ -308,6 +308,15 @@ fn a_log_that_was_touched_is_found_and_not_gone_on_with() {
     let manifest = fs::read_to_string(model.join("manifest.json")).unwrap();
     let manifest = manifest.replace(&told.runs()[0], "run_20200101_000000_aaaaaa");
     fs::write(invented.join("manifest.json"), manifest).unwrap();
+    // Its logs are compared with its manifest, although no record knows either.
+    let shown = act.clone().act(["audit", "verify"]).status(1);
+    shown.stdout_has(
+        "logs/step-01-test.log of run_20200101_000000_aaaaaa was changed or is missing",
+    );
+    fs::create_dir(invented.join("logs")).unwrap();
+    for log in fs::read_dir(model.join("logs")).unwrap().flatten() {
+        fs::copy(log.path(), invented.join("logs").join(log.file_name())).unwrap();
+    }
     let found = document(&act, "audit-verify", 1, &["verify"]);
     let all = found["runs_unknown"].as_array().unwrap();
     let open: Vec<_> = all.iter().filter(|run| run["accepted_seq"].is_null()).collect();
