@@ -20,6 +20,7 @@ mod first_version;
 mod grants;
 mod hooks;
 mod init;
+mod json_versions;
 mod mcp;
 mod new_component;
 mod refusals;

@@ -90,12 +90,13 @@ impl Status {
 
 fn status_lines(status: &task::Status, output: &Output) -> Vec<Line> {
     let line = |title: &str, text: &str| Line::of(Tone::Strong, title).and(Tone::Plain, text);
-    let mut lines = vec![line("Repository:", &format!(" {}", status.repo.root))];
+    let root = status.repo.root();
+    let mut lines = vec![line("Repository:", &format!(" {root}"))];
     match &status.running {
         Some(task) => lines.extend(task_lines("Running:", task, output)),
         None => lines.push(line("Running:", " nothing")),
     }
-    lines.push(line("Waiting:", &format!(" {}", status.queued)));
+    lines.push(line("Waiting:", &format!(" {}", status.queued_count)));
     if let Some(task) = &status.last {
         lines.extend(task_lines("Last:", task, output));
     }
@@ -105,7 +106,7 @@ fn status_lines(status: &task::Status, output: &Output) -> Vec<Line> {
             (Origin::Own, Some(task_id)) => format!(" of {task_id}"),
             (Origin::Own, None) => String::new(),
         };
-        let path = from_here(Path::new(&status.repo.root), &report.path);
+        let path = from_here(Path::new(root), &report.path);
         let resolved = if report.resolved { ", resolved" } else { "" };
         lines.push(line("Stuck report:", &format!(" {path}{whose}{resolved}")));
     }
@@ -152,7 +153,10 @@ fn queue_lines(queue: &task::Queue, output: &Output) -> Vec<Line> {
     let lines: Vec<_> =
         running.chain(waiting).flat_map(|(title, task)| task_lines(&title, task, output)).collect();
     match lines.is_empty() {
-        true => vec![Line::plain(format!("Nothing runs or waits in {}", queue.repo.root))],
+        true => {
+            let root = queue.repo.root();
+            vec![Line::plain(format!("Nothing runs or waits in {root}"))]
+        }
         false => lines,
     }
 }
@@ -201,7 +205,7 @@ impl History {
 fn history_lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
     let mut lines = task_lines("", task, output).to_vec();
     if all {
-        lines.push(detail(&format!("in {}", task.repo)));
+        lines.extend(task.repo.path.as_ref().map(|root| detail(&format!("in {root}"))));
     }
     let runs = task.run_ids.len();
     lines.extend(task.run_ids.last().map(|last| {
@@ -246,7 +250,7 @@ mod tests {
             owner: Some("runs"),
             tokens: Default::default(),
             cost_usd: None,
-            repo: "/r".into(),
+            repo: Default::default(),
         }
     }
 

@@ -41,6 +41,7 @@ const STEPS: &[&str] = &[
     include_str!("evidence.sql"),
     include_str!("warm.sql"),
     include_str!("costs.sql"),
+    include_str!("starts.sql"),
 ];
 
 const VERSION: i64 = STEPS.len() as i64;
