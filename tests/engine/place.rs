@@ -342,6 +342,18 @@ impl Project {
         panic!("no step printed {text:?}");
     }
 
+    /// Waits until the person is told a text that holds `part`, and returns it.
+    pub(crate) async fn told(&mut self, part: &str) -> String {
+        while let Some(kind) = self.heard.recv().await {
+            if let EventKind::Notice(notice) = kind
+                && notice.text.contains(part)
+            {
+                return notice.text;
+            }
+        }
+        panic!("nobody was told {part:?}");
+    }
+
     /// Containers and volumes of a run.
     pub(crate) async fn left_of(&self, run: &str) -> Vec<String> {
         let label = format!("act.run_id={run}");

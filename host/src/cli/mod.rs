@@ -13,6 +13,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod edit;
+mod engines;
 mod hook;
 mod init;
 mod logs;
@@ -138,6 +139,7 @@ enum Command {
     Audit(audit::Audit),
     Metrics(metrics::Metrics),
     Cache(cache::Cache),
+    Engines(engines::Engines),
     Scout(scout::Scout),
     Components(components::Components),
     Doctor(doctor::Doctor),
@@ -206,6 +208,7 @@ impl Command {
             Self::Audit(it) => it.run(output),
             Self::Metrics(it) => it.run(output),
             Self::Cache(it) => it.run(output),
+            Self::Engines(it) => it.run(output),
             Self::Scout(it) => it.run(output),
             Self::Components(it) => it.run(output),
             Self::Doctor(it) => it.run(output),

@@ -78,6 +78,9 @@ pub(super) struct Run {
     /// Also run the pipeline before the first edit, so that failures that existed before are reported as such
     #[arg(long)]
     baseline: bool,
+    /// Run the pipeline on this engine of engines.toml
+    #[arg(long, value_name = "NAME", conflicts_with = "dry_run")]
+    engine: Option<String>,
     /// Run the task in the background: print its id and return
     #[arg(long)]
     detach: bool,
@@ -97,6 +100,7 @@ impl Run {
             max_tokens: self.max_tokens,
             max_cost: self.max_cost,
             no_agents_md: self.no_agents_md,
+            engine: self.engine,
             mode: match self.dry_run {
                 true => Mode::DryRun,
                 false => Mode::Run { baseline: self.baseline },

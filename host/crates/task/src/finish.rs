@@ -277,6 +277,7 @@ pub(super) mod testing {
             max_tokens: None,
             max_cost: None,
             no_agents_md: false,
+            engine: None,
             mode: Mode::Run { baseline: false },
             script: None,
         };

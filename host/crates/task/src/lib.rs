@@ -29,6 +29,7 @@
 
 mod audit;
 mod caches;
+mod engines;
 mod cancel;
 pub mod capabilities;
 mod components;
@@ -64,6 +65,7 @@ pub use audit::grants::{ComponentAt, GrantsAt, GrantsFile, audit_grants};
 pub use audit::signature::{Envelope, Signature};
 pub use audit::verify::{AuditRestarted, audit_accept, audit_restart, audit_verify};
 pub use audit::{AuditFilter, AuditList, audit_list, audit_show};
+pub use engines::{EngineAnswer, EngineList, EngineState, check_engine, list_engines};
 pub use caches::{CacheList, Cleared, OnEngine, clear_caches, list_caches};
 pub use cancel::{CancelTarget, Cancellation, cancel, cancel_was_requested};
 pub use components::ComponentScout;

@@ -16,7 +16,7 @@ use crate::proposal::Proposal;
 use crate::queue::TaskContext;
 use crate::run::{Mode, RunArgs};
 use crate::trees::{TaskTrees, Trees};
-use crate::{proposal, queue};
+use crate::{engines, proposal, queue};
 use act_agent::context::NotesWriter;
 use act_agent::editor::{Aim, EarlierTask, Editor, Gate, TaskInput, TaskRequest, Workplace};
 use act_agent::gate_inputs::{FileChange, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests};
@@ -382,7 +382,11 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         Mode::DryRun => None,
         Mode::Run { .. } | Mode::Apply { .. } => {
             ca_bundle(&config)?;
-            let engine = Engine::connect().await?;
+            let engine = engines::connect(args.engine.as_deref(), &config.root).await?;
+            let engine = engine.map_err(|error| match args.engine {
+                Some(_) => engines::unreachable(error),
+                None => error.into(),
+            })?;
             engine.check_abilities(&config.pipeline).map_err(engine_unable)?;
             Some(engine)
         }
@@ -559,12 +563,16 @@ pub(super) struct VerificationParts {
     pub(super) anchored: bool,
 }
 
-pub(super) async fn verification(repo: &Path) -> Result<VerificationParts, Failure> {
+/// `engine` is the name of one in `engines.toml`.
+pub(super) async fn verification(
+    repo: &Path,
+    engine: Option<&str>,
+) -> Result<VerificationParts, Failure> {
     let mut config = act_config::load(repo)?;
     let policy = registry(Some(&config.root))?.policy;
     lowered(&policy, &mut config)?;
     let artifacts = artifacts(&config.root)?;
-    let engine = Engine::connect().await;
+    let engine = engines::connect(engine, &config.root).await?;
     Ok(VerificationParts { config, artifacts, engine, anchored: policy.require_anchor })
 }
 

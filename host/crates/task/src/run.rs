@@ -73,6 +73,8 @@ pub struct RunArgs {
     pub max_cost: Option<Usd>,
     /// The model does not get the instructions of the repository, `AGENTS.md` or `CLAUDE.md`.
     pub no_agents_md: bool,
+    /// The name of an engine in `engines.toml`; `None` for the usual engine.
+    pub engine: Option<String>,
     pub mode: Mode,
     /// A script that takes the place of the model that the environment names; for `act demo` only.
     pub script: Option<Script>,
@@ -89,6 +91,7 @@ impl RunArgs {
             max_tokens: record.flags.max_tokens,
             max_cost: record.flags.max_cost,
             no_agents_md: record.flags.no_agents_md,
+            engine: record.flags.engine.clone(),
             mode: record.flags.clone().into(),
             script: None,
         }
@@ -102,6 +105,7 @@ impl RunArgs {
             max_tokens: self.max_tokens,
             max_cost: self.max_cost,
             no_agents_md: self.no_agents_md,
+            engine: self.engine.clone(),
             ..Flags::default()
         };
         match &self.mode {

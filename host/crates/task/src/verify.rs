@@ -36,16 +36,18 @@ use act_workspace::{CopySet, PathGlobs, RepoLock, RootIdentity, bare_digest, dif
 use serde_json::Value;
 
 /// What a caller of [`verify`] wants.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Wanted {
     pub downloads: Downloads,
     /// The pipeline is run even if an earlier run would be the answer.
     pub fresh: bool,
+    /// The name of an engine in `engines.toml`; `None` for the usual engine.
+    pub engine: Option<String>,
 }
 
 impl Default for Wanted {
     fn default() -> Self {
-        Self { downloads: Downloads::Shared, fresh: false }
+        Self { downloads: Downloads::Shared, fresh: false, engine: None }
     }
 }
 
@@ -94,7 +96,11 @@ pub(super) async fn run_pipeline(
     sinks: Vec<Box<dyn Sink>>,
     cancel: &CancellationToken,
 ) -> Result<Option<Verification>, Failure> {
-    let ready = prepare::verification(repo).await?;
+    let engine = match &purpose {
+        Purpose::Verify(wanted) => wanted.engine.as_deref(),
+        Purpose::CheckClaim(_) => None,
+    };
+    let ready = prepare::verification(repo, engine).await?;
     let root = ready.config.root.clone();
     let waits = matches!(purpose, Purpose::Verify(_));
     let Some(turn) = Turn::take(&ready.artifacts, &root, waits, cancel).await? else {
@@ -291,8 +297,10 @@ async fn run_and_report(
         events: events.clone(),
     };
     // Without the downloads of earlier runs is another run than with them.
-    let may_reuse =
-        matches!(purpose, Purpose::Verify(Wanted { fresh: false, downloads: Downloads::Shared }));
+    let may_reuse = matches!(
+        purpose,
+        Purpose::Verify(Wanted { fresh: false, downloads: Downloads::Shared, .. })
+    );
     if may_reuse {
         let found = reuse::earlier_run(&verifier, context, &turn.joined);
         if let Some(earlier) = cancel.run_until_cancelled(found).await.transpose()?.flatten() {

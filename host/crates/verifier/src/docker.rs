@@ -8,6 +8,7 @@ use crate::driver::{
 use crate::engine::QUICK;
 use crate::engine_error::EngineUnavailable;
 use crate::request::{ContainerRequest, Main, Mount, MountSource, Network, NewVolume};
+use act_config::EnginePlace;
 use act_core::process;
 use act_core::verification::EngineIdentity;
 use act_workspace::digest;
@@ -795,13 +796,40 @@ impl Address {
     }
 }
 
+/// Returns the address of an engine in `engines.toml`.
+///
+/// # Errors
+/// Docker's client has no context of that name.
+pub(crate) fn named_address(
+    place: &EnginePlace,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<Address, EngineUnavailable> {
+    match place {
+        EnginePlace::Endpoint { address, certificates } => {
+            Ok(Address { host: address.clone(), certificates: certificates.clone() })
+        }
+        EnginePlace::Context(name) => {
+            let address = client_directory(&env).and_then(|client| context_address(&client, Some(name.clone())));
+            address.ok_or_else(|| EngineUnavailable {
+                host: format!("the context {name}"),
+                why: "Docker's client has no such context".to_owned(),
+                hint: "`docker context ls` lists them; the default context is an `endpoint`".to_owned(),
+            })
+        }
+    }
+}
+
+/// Returns the directory of Docker's client.
+fn client_directory(env: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("DOCKER_CONFIG").or_else(|| Some(set("HOME")?.join(".docker")))
+}
+
 /// Finds the address as Docker's client does: `DOCKER_HOST`, the chosen context, then the known sockets.
 pub(crate) fn find_address(env: impl Fn(&str) -> Option<String>) -> Address {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     let home = set("HOME").map(PathBuf::from);
-    let client = set("DOCKER_CONFIG")
-        .map(PathBuf::from)
-        .or_else(|| home.as_ref().map(|home| home.join(".docker")));
+    let client = client_directory(&env);
     if let Some(host) = set("DOCKER_HOST") {
         let wanted = set("DOCKER_TLS_VERIFY").is_some() || host.starts_with("https://");
         let directory = set("DOCKER_CERT_PATH").map(PathBuf::from).or(client);

@@ -426,9 +426,21 @@ impl<'a> Run<'a> {
         self.manifest.commit_sha = blocking(move || Ok(head_commit(&repo))).await.ok().flatten();
     }
 
+    /// Waits for a slot of the engine and runs the pipeline in it. Returns `None` when cancelled.
+    async fn execute(&mut self) -> Result<Option<Verdict>, InfraError> {
+        let Some(slot) = self.verifier.slot(&self.dir, self.cancel).await? else {
+            return Ok(None);
+        };
+        let ended = self.execute_in_slot().await;
+        if let Err(error) = slot.release().await {
+            self.warn(WarningCode::ContainerLeft, left_for_next_start(error.into()));
+        }
+        ended
+    }
+
     /// Starts the container, runs the steps and compares the tree. Returns `None` when cancelled. No container is left
     /// when this returns, unless `container_left` is set.
-    async fn execute(&mut self) -> Result<Option<Verdict>, InfraError> {
+    async fn execute_in_slot(&mut self) -> Result<Option<Verdict>, InfraError> {
         let DockerVerifier { repo, config, .. } = self.verifier;
         let include = PathGlobs::new(&config.pipeline.include).map_err(|error| {
             InfraError::new(

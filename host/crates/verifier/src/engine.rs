@@ -1,7 +1,7 @@
 //! The container engine of a run, whichever [`Driver`] is behind it: its calls, each with a time limit, the questions that are
 //! asked again, and the removal of containers whose process is dead. What holds for every engine is here and above.
 
-use crate::docker::{Address, DockerApi, find_address};
+use crate::docker::{Address, DockerApi, find_address, named_address};
 use crate::driver::{
     Ability, Answer, Command, Driver, DriverError, ExecState, Facts, Inspected, Labelled, Machine,
     Output,
@@ -9,7 +9,8 @@ use crate::driver::{
 use crate::engine_error::{EngineError, EngineUnavailable, Phase};
 use crate::remote_engine::FileSharing;
 use crate::request::{ContainerRequest, NewVolume, SentFile};
-use act_config::{Pipeline, User};
+use crate::slots::Slots;
+use act_config::{EngineSettings, Pipeline, User};
 use act_core::process::{self, Life, LookupResult, Process};
 use act_core::verification::{EngineIdentity, ErrorType, InfraError};
 use bytes::Bytes;
@@ -42,6 +43,8 @@ pub struct Engine {
     pub(crate) sharing: Arc<FileSharing>,
     /// Remembers whether the engine mounts overlays; unset until it was asked for one.
     overlays: Arc<OnceLock<bool>>,
+    /// How many runs the engine has at once; `None` for as many as want.
+    slots: Option<Slots>,
 }
 
 /// A container whose process is dead, or whose time is over.
@@ -84,6 +87,25 @@ impl Engine {
         Self::connect_at(&Address::plain(host)).await
     }
 
+    /// Connects to an engine of `engines.toml`.
+    ///
+    /// # Errors
+    /// The errors of [`Engine::connect`], and an engine of another kind than the file says.
+    pub async fn connect_to_named(settings: &EngineSettings) -> Result<Self, EngineUnavailable> {
+        let address = named_address(&settings.place, |name| std::env::var(name).ok())?;
+        let engine = Self::connect_at(&address).await?;
+        let (kind, found) = (settings.kind.as_str(), engine.identity().name.as_str());
+        if kind != found {
+            return Err(EngineUnavailable {
+                host: engine.host().to_owned(),
+                why: format!("{found} answers there, and engines.toml says {kind}"),
+                hint: format!("correct `kind` of the engine {}", settings.name),
+            });
+        }
+        let slots = Slots { engine: settings.name.clone(), count: settings.slots };
+        Ok(Self { slots: Some(slots), ..engine })
+    }
+
     async fn connect_at(address: &Address) -> Result<Self, EngineUnavailable> {
         Ok(Self::of(Arc::new(DockerApi::connect(address).await?)))
     }
@@ -91,7 +113,7 @@ impl Engine {
     /// Returns the engine behind a driver.
     pub fn of(driver: Arc<dyn Driver>) -> Self {
         let sharing = Arc::new(FileSharing::new(driver.facts().sharing));
-        Self { driver, sharing, overlays: Arc::default() }
+        Self { driver, sharing, overlays: Arc::default(), slots: None }
     }
 
     /// Returns the interface to the engine, without the rules that hold for every one.
@@ -107,6 +129,16 @@ impl Engine {
     /// Returns the name and the version of the engine.
     pub fn identity(&self) -> &EngineIdentity {
         &self.driver().facts().identity
+    }
+
+    pub(crate) fn slots(&self) -> Option<&Slots> {
+        self.slots.as_ref()
+    }
+
+    /// Returns what the engine cannot do, each with the reason.
+    pub fn lacks(&self) -> Vec<String> {
+        let lacks = self.driver().facts().lacks.iter();
+        lacks.map(|(ability, why)| format!("{}: {why}", verb(*ability))).collect()
     }
 
     /// Checks that the engine can do everything that runs of a pipeline need.
@@ -406,9 +438,14 @@ impl Engine {
         Ok(removed?)
     }
 
+    /// Lists the containers of all runs, of whatever process.
+    pub(crate) async fn containers_of_runs(&self) -> Result<Vec<Labelled>, EngineError> {
+        self.settled(|| self.driver().containers(RUN_ID)).await
+    }
+
     /// Returns the containers whose process is dead, with their ids.
     async fn orphans(&self) -> Result<Vec<(String, Orphan)>, InfraError> {
-        let listed = self.settled(|| self.driver().containers(RUN_ID)).await?;
+        let listed = self.containers_of_runs().await?;
         let (this, now) = (Process::this(), act_core::clock::now().timestamp());
         let orphans = listed.into_iter().filter_map(|container| {
             let name = container.name.unwrap_or_else(|| container.id.clone());

@@ -51,6 +51,7 @@ mod passwd;
 mod pipeline;
 mod remote_engine;
 mod request;
+mod slots;
 mod source_writes;
 mod steps;
 mod warm;
