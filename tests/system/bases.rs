@@ -12,7 +12,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::harness::script::{attempt, done, opening, script};
-use crate::harness::{Act, image};
+use crate::harness::{Act, Done, image};
 
 /// A `prepare` that first leaves half of its work, then waits until the test tells it, and then finishes.
 const PREPARE: &str = "mkdir -p target; test ! -e target/half || exit 9; echo x > target/half; echo begun; \
@@ -25,7 +25,9 @@ fn repository() -> Act {
         "steps": [{
             "name": "test",
             // A file that the command named would make its attempts cold.
-            "command": "test ! -e target/half && test -e target/whole && \
+            "command": "ls | while read file; do if grep -qsx wait $file; then echo waiting; \
+                          until [ -e /artifacts/db/on ]; do sleep 0.05; done; fi; done; \
+                        test ! -e target/half && test -e target/whole && \
                         ls | while read file; do grep -sx right $file; done | grep -q right",
         }],
     }});
@@ -43,14 +45,82 @@ fn repository() -> Act {
     act
 }
 
+/// The directories of the runs whose log of this name has this text.
+fn runs_with(act: &Act, log: &str, text: &str) -> Vec<PathBuf> {
+    let runs = fs::read_dir(act.artifacts().join("runs")).into_iter().flatten();
+    let has = |run: &PathBuf| {
+        let log = fs::read_to_string(run.join("logs").join(log)).unwrap_or_default();
+        log.contains(text)
+    };
+    runs.map(|run| run.unwrap().path()).filter(has).collect()
+}
+
 /// The directories of the runs whose `prepare` waits.
 fn waiting(act: &Act) -> Vec<PathBuf> {
-    let runs = fs::read_dir(act.artifacts().join("runs")).into_iter().flatten();
-    let begun = |run: &PathBuf| {
-        let log = fs::read_to_string(run.join("logs/step-01-build.log")).unwrap_or_default();
-        log.contains("begun")
+    runs_with(act, "step-01-build.log", "begun")
+}
+
+/// Lets each `prepare` finish that waits, until it is dropped.
+struct Teller {
+    ended: Arc<AtomicBool>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl Teller {
+    fn of(act: &Act) -> Self {
+        let ended = Arc::new(AtomicBool::new(false));
+        let (act, stop) = (act.clone(), Arc::clone(&ended));
+        let thread = thread::spawn(move || {
+            while !stop.load(Ordering::Relaxed) {
+                waiting(&act).iter().for_each(|run| drop(fs::write(run.join("db/go"), "")));
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        Self { ended, thread: Some(thread) }
+    }
+}
+
+impl Drop for Teller {
+    fn drop(&mut self) {
+        self.ended.store(true, Ordering::Relaxed);
+        self.thread.take().map(thread::JoinHandle::join);
+    }
+}
+
+#[track_caller]
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(120), "{what}");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The names in the directory of the bases.
+fn bases(act: &Act) -> Vec<String> {
+    let names = fs::read_dir(act.artifacts().join("cache/bases")).into_iter().flatten();
+    names.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// The decisions about bases that were made, as the audit log has them.
+fn prepared(act: &Act) -> Vec<serde_json::Value> {
+    let records = act.audit_records().into_iter();
+    records.filter(|record| record["event"] == "base_prepared").collect()
+}
+
+/// How many runs of a task began warm. A run of `prepare` has no manifest.
+fn warm_runs(told: &Done) -> usize {
+    let runs = told.runs().into_iter();
+    let judged = |run: &String| {
+        told.repo()
+            .parent()
+            .unwrap()
+            .join("artifacts/runs")
+            .join(run)
+            .join("manifest.json")
+            .exists()
     };
-    runs.map(|run| run.unwrap().path()).filter(begun).collect()
+    runs.filter(judged).filter(|run| told.manifest(run)["base"].is_string()).count()
 }
 
 /// VERIFIER-50, ARTIFACT-22: what a killed process left of a base is used by nobody.
@@ -104,4 +174,55 @@ fn a_base_whose_maker_was_killed_is_never_used() {
         "nothing of the killed one is left"
     );
     act.act(["cache", "clear"]).status(0);
+}
+
+/// VERIFIER-50, ARTIFACT-22: a process that is killed while it makes a base takes the place of no other one, and what a
+/// process uses, neither its death nor another process takes away.
+#[test]
+fn processes_share_a_base_though_one_is_killed_making_it_and_one_using_it() {
+    let turns = |answer: &str| {
+        let turns = opening("write it").into_iter().chain(attempt(answer)).chain([done()]);
+        script(turns)
+    };
+    let act = repository();
+    let reset = || fs::write(act.repo().join("answer.txt"), "none\n").unwrap();
+    let begin =
+        |answer: &str| act.clone().script(&turns(answer)).start(["run", "write the answer"]);
+
+    // One process makes the base, and another one waits for its turn.
+    let maker = begin("right\n");
+    until("prepare does not begin", || !waiting(&act).is_empty());
+    let other = begin("right\n");
+    other.until_stderr_has("Waiting: ");
+    reset();
+    maker.signal(Signal::KILL);
+    assert_eq!(maker.wait().killed_by(), Some(9));
+    assert!(bases(&act).iter().all(|name| name.starts_with('.')), "{:?}", bases(&act));
+    let teller = Teller::of(&act);
+    let told = other.wait().status(0);
+    drop(teller);
+    assert_eq!(warm_runs(&told), 1, "{told}");
+    let made = prepared(&act);
+    assert_eq!(made.len(), 1, "{made:?}");
+    assert_eq!(bases(&act), [made[0]["object"].as_str().unwrap()]);
+
+    // A third process uses it: another one does not remove it meanwhile, and it survives the death of its user.
+    reset();
+    let user = begin("right\nwait\n");
+    let logs = ["step-01-test.log", "step-02-test.log"];
+    let waits = || logs.iter().any(|log| !runs_with(&act, log, "waiting").is_empty());
+    until("the warm attempt does not begin", waits);
+    let cleared = act.clone().act(["cache", "clear", "--json"]).status(0).json();
+    assert!(cleared["in_use"].as_u64() >= Some(1), "{cleared:#}");
+    assert_eq!(bases(&act).len(), 1);
+    reset();
+    user.signal(Signal::KILL);
+    assert_eq!(user.wait().killed_by(), Some(9));
+
+    let told = begin("right\n").wait().status(0);
+    assert_eq!(warm_runs(&told), 2, "the second and the last process: {told}");
+    assert_eq!(prepared(&act).len(), 1, "nobody made it anew");
+    let cleared = act.clone().act(["cache", "clear", "--json"]).status(0).json();
+    assert_eq!(cleared["in_use"], 0, "{cleared:#}");
+    assert_eq!(bases(&act), Vec::<String>::new());
 }
