@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -96,6 +98,19 @@ fn every_page_is_whole_in_a_real_browser_while_tasks_run() {
     });
     let file = act.repo().parent().unwrap().join("situation.json");
     std::fs::write(&file, situation.to_string()).unwrap();
+    // A green run is followed by others that prove it, each of which waits as well.
+    let (runs, ended) = (act.artifacts().join("runs"), Arc::new(AtomicBool::new(false)));
+    let (told, is_over) = (go.clone(), Arc::clone(&ended));
+    let letting_go = std::thread::spawn(move || {
+        while !is_over.load(Ordering::SeqCst) {
+            if told.exists() {
+                for run in std::fs::read_dir(&runs).unwrap().flatten() {
+                    let _ = std::fs::write(run.path().join("db/go"), "");
+                }
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    });
     let output = Command::new("node").arg(tools.join("browser.mjs")).arg(&file).output().unwrap();
     let _ = watch.kill();
     let _ = watch.wait();
@@ -103,6 +118,8 @@ fn every_page_is_whole_in_a_real_browser_while_tasks_run() {
     println!("{told}\n{}", String::from_utf8_lossy(&output.stderr));
     waiting.wait().status(130);
     running.wait().status(0).script_used_up();
+    ended.store(true, Ordering::SeqCst);
+    letting_go.join().unwrap();
     for story in [
         "entered once",
         "looked at every page",

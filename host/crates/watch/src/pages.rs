@@ -58,7 +58,17 @@ pub(crate) struct Page {
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     failures: Mutex<VecDeque<(String, FailureLines)>>,
-    differences: Mutex<VecDeque<(String, u64, Instant, Result<String, Failure>)>>,
+    differences: Mutex<VecDeque<Difference>>,
+}
+
+/// The difference that a task has made.
+#[derive(Debug)]
+struct Difference {
+    task_id: String,
+    /// Number of its edits so far.
+    edits: u64,
+    made: Instant,
+    text: Result<String, Failure>,
 }
 
 /// Number of answers of a kind that are remembered.
@@ -97,19 +107,27 @@ impl Memo {
     /// Returns the difference that a task made with so many edits.
     fn difference(&self, observer: &Observer, task: &Task, edits: u64) -> Result<String, Failure> {
         let lock = || self.differences.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_it = |(of, count, made, _): &&(String, u64, Instant, _)| {
-            *of == task.task_id && *count == edits && made.elapsed() < DIFFERENCE_LIFE
+        let is_it = |known: &&Difference| {
+            known.task_id == task.task_id
+                && known.edits == edits
+                && known.made.elapsed() < DIFFERENCE_LIFE
         };
-        if let Some((.., known)) = lock().iter().find(is_it) {
-            return known.clone();
+        if let Some(known) = lock().iter().find(is_it) {
+            return known.text.clone();
         }
         let made = observer.diff(task);
         let made = made.map(|diff| String::from_utf8_lossy(&diff.patch.0).into_owned());
         // A larger one would not be shown whole.
         let made = made.map(|diff| diff.chars().take(2 * MAX_PATCH).collect::<String>());
         let mut known = lock();
-        known.retain(|(of, ..)| *of != task.task_id);
-        known.push_back((task.task_id.clone(), edits, Instant::now(), made.clone()));
+        known.retain(|known| known.task_id != task.task_id);
+        let text = made.clone();
+        known.push_back(Difference {
+            task_id: task.task_id.clone(),
+            edits,
+            made: Instant::now(),
+            text,
+        });
         if known.len() > REMEMBERED {
             known.pop_front();
         }
@@ -407,8 +425,10 @@ fn need_text(need: &Need) -> Markup {
 pub(crate) fn tasks(page: &Page, observer: &Observer) -> Result<Markup, Failure> {
     let history = observer.history(TASKS)?;
     let needs = observer.needs(&history.tasks)?;
-    let (open, ended): (Vec<&Task>, Vec<&Task>) =
+    let (mut open, ended): (Vec<&Task>, Vec<&Task>) =
         history.tasks.iter().partition(|task| !task.state.is_final());
+    // What runs comes first, and what waits in the order of its turn.
+    open.sort_by_key(|task| (task.state != TaskState::Running, task.position));
     let running = open.iter().filter(|task| task.state == TaskState::Running).count();
     let title = match (needs.len(), running) {
         (0, 0) => "Tasks".to_owned(),
@@ -430,7 +450,7 @@ pub(crate) fn tasks(page: &Page, observer: &Observer) -> Result<Markup, Failure>
             h2 id="open-title" { "Running and waiting" }
             div #open data-live {
                 @if open.is_empty() { p.soft { "Nothing runs or waits." } }
-                @else { (task_table("Tasks that run or wait", &open)) }
+                @else { (task_table("Tasks that run or wait", "Phase", &open)) }
             }
         }
         section aria-labelledby="milestones-title" {
@@ -442,15 +462,15 @@ pub(crate) fn tasks(page: &Page, observer: &Observer) -> Result<Markup, Failure>
             h2 id="ended-title" { "Ended" }
             div #ended data-live {
                 @if ended.is_empty() { p.soft { "No task has ended yet. " code { "act run" } " starts one." } }
-                @else { (task_table("Tasks that have ended, the newest first", &ended)) }
+                @else { (task_table("Tasks that have ended, the newest first", "Reason", &ended)) }
                 @if history.more { p.soft { "Older tasks are not listed; " code { "act history --all" } " lists them." } }
             }
         }
     }))
 }
 
-fn task_table(caption: &str, tasks: &[&Task]) -> Markup {
-    let names = ["State", "Task", "Phase", "Attempt", "Age", "Tokens", "Cost"];
+fn task_table(caption: &str, why: &str, tasks: &[&Task]) -> Markup {
+    let names = ["State", "Task", why, "Attempt", "Age", "Tokens", "Cost"];
     html! {
         table.stack role="table" {
             caption.unseen { (caption) }
@@ -469,7 +489,7 @@ fn task_table(caption: &str, tasks: &[&Task]) -> Markup {
                             span.excerpt { (line(&task.text)) }
                             span.small.soft { a.code id={ "row-" (task.task_id) } href={ "/tasks/" (encoded(&task.task_id)) } { (line(&task.task_id)) } " in " span.code { (line(short(&task.repo))) } }
                         }
-                        td role="cell" data-name="Phase" {
+                        td role="cell" data-name=(why) {
                             @let waits = waits_for(task);
                             @if !waits.is_empty() { span.warn { "waits for " (waits) } }
                             @else if let Some(phase) = &task.phase { (line(phase)) }
@@ -491,8 +511,8 @@ fn task_table(caption: &str, tasks: &[&Task]) -> Markup {
 /// The list to which the script appends milestones, and whose additions are announced. Nothing else on a page is.
 fn milestone_log(milestones: &[Milestone]) -> Markup {
     html! {
-        ol.plain #milestones role="log" aria-live="polite" aria-label="Milestones" tabindex="0" {
-            @for one in milestones { li { (clock(&one.time)) (line(&one.text)) } }
+        div #milestones role="log" aria-live="polite" aria-label="Milestones" tabindex="0" {
+            @for one in milestones { p { (clock(&one.time)) (line(&one.text)) } }
         }
     }
 }
@@ -573,7 +593,7 @@ fn task_head(seen: &act_task::TaskSeen, story: &Story, needs: &[Need]) -> Markup
             @if let Some(evidence) = &task.evidence { dt { "Tests prove" } dd { (line(evidence)) } }
             @if let Some(report) = &story.report_path { dt { "Report" } dd.code { (line(report)) } }
         }
-        @if let Some(summary) = &story.summary { h2 { "Summary" } p.words { (block(summary)) } }
+        @if let Some(summary) = &story.summary { details #summary { summary { "Summary" } p.words { (block(summary)) } } }
         @if !task.state.is_final() {
             form.row action={ "/tasks/" (encoded(&task.task_id)) "/cancel" } method="get" {
                 button #cancel type="submit" { "Cancel this task…" }
@@ -800,7 +820,7 @@ fn scouts(story: &Story) -> Markup {
 
 fn usage_table(caption: &str, usage: &BTreeMap<String, ModelUsage>) -> Markup {
     html! {
-        div.wide tabindex="0" role="region" aria-label=(caption) {
+        div.wide tabindex="0" role="group" aria-label=(caption) {
             table {
                 caption { (caption) }
                 thead { tr {
@@ -1036,7 +1056,7 @@ fn steps(run: &RunId, manifest: &Manifest) -> Markup {
 
 /// A bar beside a number, which says it for those who do not see the bar.
 fn bar(value: u64, most: u64) -> Markup {
-    let width = if most == 0 { 0 } else { value.saturating_mul(158) / most };
+    let width = value.saturating_mul(158).checked_div(most).unwrap_or_default();
     html! {
         svg.plot viewBox="0 0 160 12" preserveAspectRatio="none" aria-hidden="true" focusable="false" {
             rect.rail x="0.5" y="1.5" width="159" height="9" {}
@@ -1269,7 +1289,7 @@ pub(crate) fn metrics(page: &Page, observer: &Observer) -> Result<Markup, Failur
         p.soft { @match &metrics.since { Some(since) => { "Of all tasks since " (at(since)) }, None => "There was no task yet." } }
         section aria-labelledby="ends-title" {
             h2 id="ends-title" { "How tasks ended" }
-            div.wide tabindex="0" role="region" aria-label="How tasks ended" {
+            div.wide tabindex="0" role="group" aria-label="How tasks ended" {
                 table {
                     caption.unseen { "Number of tasks by final state" }
                     thead { tr { th scope="col" { "State" } th.number scope="col" { "Tasks" } th scope="col" { "Share of the most frequent" } } }
@@ -1281,7 +1301,7 @@ pub(crate) fn metrics(page: &Page, observer: &Observer) -> Result<Markup, Failur
             h2 id="green-title" { "Attempts to green" }
             p { "Mean of verified tasks: " (mean(metrics.verify_attempts_mean)) " attempts, " (mean(metrics.replans_per_task)) " REPLANs." }
             @if !attempts.is_empty() {
-                div.wide tabindex="0" role="region" aria-label="Attempts to green" {
+                div.wide tabindex="0" role="group" aria-label="Attempts to green" {
                     table {
                         caption.unseen { "Successful tasks by number of attempts, of the newest 500 tasks" }
                         thead { tr { th.number scope="col" { "Attempts" } th.number scope="col" { "Tasks" } th scope="col" { "Share of the most frequent" } } }
@@ -1294,7 +1314,7 @@ pub(crate) fn metrics(page: &Page, observer: &Observer) -> Result<Markup, Failur
             h2 id="time-title" { "Durations" }
             @if timed.is_empty() { p.soft { "Nothing was measured yet." } }
             @else {
-                div.wide tabindex="0" role="region" aria-label="Durations" {
+                div.wide tabindex="0" role="group" aria-label="Durations" {
                     table {
                         caption.unseen { "Durations: half, nine of ten, and 99 of 100 took no longer" }
                         thead { tr { th scope="col" { "What" } @for name in ["Count", "50 %", "90 %", "99 %"] { th.number scope="col" { (name) } } th scope="col" { "Median of the longest" } } }

@@ -32,7 +32,7 @@ use crate::session::{Admitted, Sessions};
 use crate::stream::{self, Readers};
 use act_core::secret::Secrets;
 use act_core::{Failure, RunId};
-use act_records::store::Task;
+use act_records::store::{Task, TaskState};
 use act_task::{AuditFilter, Observer, TaskId};
 
 /// What the server allows a peer. Every number has a default, and tests use smaller ones.
@@ -364,8 +364,8 @@ impl Shared {
             _ if is_huge(&request, self.limits.header_bytes) => {
                 plain(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The header is too long.\n")
             }
-            Ok(host) => self.pass(request, host).await,
-            Err(refusal) => refusal,
+            Some(host) => self.pass(request, host).await,
+            None => plain(StatusCode::MISDIRECTED_REQUEST, "This name is not served here.\n"),
         };
         guard(answer.headers_mut());
         if head {
@@ -376,20 +376,19 @@ impl Shared {
 
     /// Returns the name of the host if it is one of ours. A page whose own name was pointed at this machine (DNS rebinding)
     /// sends that name.
-    fn host(&self, request: &Request<Incoming>) -> Result<String, Answer> {
-        let wrong = || plain(StatusCode::MISDIRECTED_REQUEST, "This name is not served here.\n");
+    fn host(&self, request: &Request<Incoming>) -> Option<String> {
         let mut hosts = request.headers().get_all(header::HOST).iter();
-        let (Some(host), None) = (hosts.next(), hosts.next()) else { return Err(wrong()) };
-        let host = host.to_str().map_err(|_| wrong())?;
+        let (Some(host), None) = (hosts.next(), hosts.next()) else { return None };
+        let host = host.to_str().ok()?;
         // The address of a request to a proxy would name another host.
         if request.uri().authority().is_some() {
-            return Err(wrong());
+            return None;
         }
         let is_ours = match &self.names {
             Some(names) => host == names.own || host == names.literal,
             None => is_loopback_name(host),
         };
-        if is_ours { Ok(host.to_owned()) } else { Err(wrong()) }
+        is_ours.then(|| host.to_owned())
     }
 
     async fn pass(self: &Arc<Self>, request: Request<Incoming>, host: String) -> Answer {
@@ -837,10 +836,13 @@ impl Visit<'_> {
         }
         let task_id = (*id).to_owned();
         match self.ask(move |observer| observer.cancel(&task_id)).await {
-            Ok(_) => {
+            Ok(cancelled) => {
                 let mut answer = plain(StatusCode::SEE_OTHER, "");
                 // A task that was removed from the queue has no page any more.
-                let to = HeaderValue::from_str(&format!("/tasks/{id}"));
+                let to = match cancelled.was {
+                    TaskState::Queued => HeaderValue::from_str("/"),
+                    _ => HeaderValue::from_str(&format!("/tasks/{id}")),
+                };
                 answer
                     .headers_mut()
                     .insert(header::LOCATION, to.unwrap_or(HeaderValue::from_static("/")));

@@ -22,7 +22,7 @@
     };
     const text = texts[event.type];
     if (!text) return;
-    const item = document.createElement("li");
+    const item = document.createElement("p");
     item.className = "fresh";
     item.dataset.seq = event.seq;
     const time = document.createElement("time");
