@@ -27,11 +27,11 @@ fn the_published_sdk_runs_follows_cancels_refuses_and_loads() {
     let mut turns: Vec<Value> = opening("write it");
     turns.extend(attempt("right\n"));
     turns.push(done());
-    turns.push(json!({"role": "editor", "delay_ms": 600_000, "text": "too late"}));
     turns.extend(opening("write the settings"));
     turns.push(call("create", json!({"path": ".vscode/settings.json", "content": "{}\n"})));
     turns.push(call("create", json!({"path": "note.txt", "content": "It is not allowed.\n"})));
     turns.extend([call("verify", json!({})), done()]);
+    turns.push(json!({"role": "editor", "delay_ms": 600_000, "text": "too late"}));
     let act = repository().script(&script(turns));
     let repository = act.repo().canonicalize().unwrap();
     let mut client = Command::new("node");
