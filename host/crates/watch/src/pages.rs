@@ -262,7 +262,7 @@ fn state_mark(word: &str) -> Markup {
             ("good", r#"<path d="M1.5 6.5 4.5 9.5 10.5 2.5" fill="none" stroke-width="2"/>"#)
         }
         "PROPOSED" => ("warn", r#"<path d="M6 1 11 6 6 11 1 6Z" fill="none" stroke-width="1.5"/>"#),
-        "STUCK" | "FAIL" => {
+        "STUCK" | "FAIL" | "FAILED" => {
             ("bad", r#"<path d="M2 2 10 10M10 2 2 10" fill="none" stroke-width="2"/>"#)
         }
         "INFRA_ERROR" => ("bad", r#"<path d="M6 1 11.5 11H.5Z"/>"#),
@@ -803,7 +803,7 @@ fn scouts(story: &Story) -> Markup {
                 ul.plain.lines {
                     @for one in &story.scouts.items {
                         li {
-                            (state_mark(match one.outcome.as_deref() { Some("ok") => "PASS", Some(_) => "FAIL", None => "RUNNING" }))
+                            (state_mark(match one.outcome.as_deref() { Some("ok") => "ANSWERED", Some(_) => "FAILED", None => "RUNNING" }))
                             " " b { (line(&one.name)) } ", attempt " (one.attempt)
                             @if let Some(outcome) = &one.outcome { ", " (line(outcome)) }
                             @if let Some(ms) = one.duration_ms { ", " (duration(ms)) }
