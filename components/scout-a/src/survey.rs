@@ -43,7 +43,7 @@ pub(crate) struct Unit {
     /// Whether the path names a test.
     pub(crate) is_test: bool,
     pub(crate) generated: bool,
-    /// Whether a directory of the path holds source that is beside the product, such as examples.
+    /// True where a directory of the path holds source that is beside the product, such as examples.
     pub(crate) beside: bool,
     /// Words of the question in the directories and in the name up to its first dot, one bit for each.
     pub(crate) in_directory: u128,
