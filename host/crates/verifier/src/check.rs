@@ -7,6 +7,7 @@
 
 use crate::container::Container;
 use crate::docker_verifier::{DockerVerifier, blocking, container_name, unrecorded};
+use crate::driver::Command;
 use crate::passwd::PASSWD;
 use crate::pipeline::{VerificationConfig, run_steps};
 use crate::remote_engine::prepare_check;
@@ -23,8 +24,6 @@ use act_core::terminal_text;
 use act_core::verification::{ErrorType, FailReason, InfraError, Verdict};
 use act_records::artifacts::{Base, RunDir};
 use act_workspace::{PathGlobs, RepoView, digest};
-use bollard::exec::StartExecResults;
-use bollard::models::ExecConfig;
 use futures_util::StreamExt;
 use std::io;
 use std::sync::Arc;
@@ -437,16 +436,13 @@ async fn remove_files(
     let remove = async {
         for paths in command_lines(gone) {
             let paths = paths.iter().map(|path| format!("./{path}"));
-            let config = ExecConfig {
-                attach_stdout: Some(true),
-                cmd: Some(["rm", "-f", "--"].map(str::to_owned).into_iter().chain(paths).collect()),
-                working_dir: Some(crate::workspace::COPY.to_owned()),
-                ..ExecConfig::default()
+            let command = Command {
+                arguments: ["rm", "-f", "--"].map(str::to_owned).into_iter().chain(paths).collect(),
+                directory: Some(crate::workspace::COPY.to_owned()),
             };
-            let exec = engine.create_exec(&container.name, config).await?;
-            if let StartExecResults::Attached { mut output, .. } = engine.start_exec(&exec).await? {
-                while let Some(Ok(_)) = output.next().await {}
-            }
+            let exec = engine.create_exec(&container.name, command).await?;
+            let mut output = engine.start_exec(&exec).await?;
+            while let Some(Ok(_)) = output.next().await {}
             let code = loop {
                 let found = engine.inspect_exec(&exec).await?;
                 match found.exit_code.filter(|_| found.running == Some(false)) {

@@ -1,17 +1,16 @@
 //! One container, from its creation to its removal. It is removed however the run ends, also by a panic. The audit log
 //! records what was requested before the container exists, and what the engine reports once it runs.
 
-use crate::docker_error::EngineError;
 use crate::docker_verifier::unrecorded;
+use crate::driver::{Description, Inspected};
 use crate::engine::Engine;
+use crate::engine_error::EngineError;
 use crate::image::ResolvedImage;
 use crate::oom::{KillCounter, OomWatch};
-use crate::request::ContainerRequest;
+use crate::request::{ContainerRequest, Mount};
 use act_audit::{Audit, Decision, Entry, Event};
 use act_core::verification::{ErrorType, InfraError};
 use act_workspace::digest;
-use bollard::models::{ContainerCreateBody, ContainerInspectResponse, HostConfig, Mount};
-use serde::Serialize;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -67,15 +66,14 @@ impl Container {
         }
         let volumes = std::mem::take(&mut request.volumes);
         let files = std::mem::take(&mut request.files);
-        let names = volumes.iter().filter_map(|volume| volume.name.clone()).collect();
+        let names = volumes.iter().map(|volume| volume.name.clone()).collect();
         let guard = Guard::arm(engine, &name, names);
-        let body = request.body();
-        audit.append(requested(&name, &body)).map_err(unrecorded)?;
+        audit.append(requested(engine, &name, &request)).map_err(unrecorded)?;
         let create = async {
             for volume in volumes {
                 engine.create_volume(volume).await?;
             }
-            engine.create(&name, body).await
+            engine.create(&name, &request).await
         };
         tokio::pin!(create);
         let created = tokio::select! {
@@ -97,7 +95,7 @@ impl Container {
             let found = engine.inspect(&name).await?;
             audit.append(inspected(&name, &found)).map_err(unrecorded)?;
             let pid = local_pid(engine, &found);
-            oom.count_with(kill_counter(pid, found));
+            oom.count_with(kill_counter(pid, &found));
             Ok::<_, InfraError>((oom, pid))
         };
         let started = tokio::select! {
@@ -131,13 +129,7 @@ impl Container {
     /// Asks the engine for the state. A container that was removed counts as stopped.
     pub(crate) async fn state(&self) -> Result<State, EngineError> {
         match self.engine.inspect(&self.name).await {
-            Ok(found) => {
-                let state = found.state.unwrap_or_default();
-                Ok(State {
-                    running: state.running.unwrap_or(false),
-                    oom_killed: state.oom_killed.unwrap_or(false),
-                })
-            }
+            Ok(found) => Ok(State { running: found.running, oom_killed: found.oom_killed }),
             Err(error) if error.status() == Some(404) => {
                 Ok(State { running: false, oom_killed: false })
             }
@@ -148,22 +140,21 @@ impl Container {
 
 /// Returns the process id of PID 1. The engine's process ids are valid on this machine only if the engine runs here, without a
 /// virtual machine between.
-fn local_pid(engine: &Engine, found: &ContainerInspectResponse) -> Option<u32> {
+fn local_pid(engine: &Engine, found: &Inspected) -> Option<u32> {
     if !engine.is_known_to_share_files() || !cfg!(target_os = "linux") {
         return None;
     }
-    u32::try_from(found.state.as_ref()?.pid?).ok()
+    u32::try_from(found.pid?).ok()
 }
 
 /// Returns the counter of the container's cgroup.
-fn kill_counter(pid: Option<u32>, found: ContainerInspectResponse) -> Option<KillCounter> {
-    KillCounter::find(Path::new("/"), pid?, &found.id?)
+fn kill_counter(pid: Option<u32>, found: &Inspected) -> Option<KillCounter> {
+    KillCounter::find(Path::new("/"), pid?, found.id.as_deref()?)
 }
 
 /// Returns a volume of the image that would be mounted inside one of the run's mounts, where no mount replaces it.
 fn hiding_volume<'a>(volumes: &'a [String], mounts: &[Mount]) -> Option<&'a str> {
-    let targets: Vec<&Path> =
-        mounts.iter().filter_map(|mount| mount.target.as_deref()).map(Path::new).collect();
+    let targets: Vec<&Path> = mounts.iter().map(|mount| Path::new(&mount.target)).collect();
     let inside = |volume: &Path| targets.iter().any(|target| volume.starts_with(target));
     let replaced = |volume: &Path| targets.contains(&volume);
     volumes.iter().map(String::as_str).find(|volume| {
@@ -241,116 +232,52 @@ impl Drop for Guard {
 }
 
 /// Returns the audit record of a container that is about to be created.
-pub(crate) fn requested(name: &str, body: &ContainerCreateBody) -> Entry {
+pub(crate) fn requested(engine: &Engine, name: &str, request: &ContainerRequest) -> Entry {
+    let request = engine.driver().describe(request);
     Entry::new(Event::ContainerRequested)
         .object(name)
         .decision(Decision::Allow)
-        .digest("request", Some(&canonical_digest(body)))
-        .names(isolation(body.user.as_deref(), body.host_config.as_ref()))
+        .digest("request", Some(&canonical_digest(&request)))
+        .names(isolation(&request))
 }
 
 /// Returns the audit record of a running container, as the engine reports it.
-fn inspected(name: &str, found: &ContainerInspectResponse) -> Entry {
-    let user = found.config.as_ref().and_then(|config| config.user.as_deref());
-    // These parts do not change while the container runs.
-    let fixed = (&found.image, &found.config, &found.host_config, &found.mounts);
+fn inspected(name: &str, found: &Inspected) -> Entry {
     Entry::new(Event::ContainerInspected)
         .object(name)
-        .digest("inspect", Some(&canonical_digest(&fixed)))
+        .digest("inspect", Some(&canonical_digest(&found.description)))
         .digest("container", found.id.as_deref())
-        .names(isolation(user, found.host_config.as_ref()))
+        .names(isolation(&found.description))
 }
 
-/// Returns the digest of a value's JSON with sorted keys.
-fn canonical_digest(value: &impl Serialize) -> String {
-    let mut value = serde_json::to_value(value).unwrap_or_default();
+/// Returns the digest of a description's JSON with sorted keys.
+pub(crate) fn canonical_digest(description: &Description) -> String {
+    let mut value = description.whole.clone();
     value.sort_all_objects();
     digest(value.to_string().as_bytes())
 }
 
 /// Returns the settings that isolate a container from the machine, one word or phrase each.
-fn isolation(user: Option<&str>, host: Option<&HostConfig>) -> Vec<String> {
-    let mut words = vec![format!("user={}", user.unwrap_or_default())];
-    let Some(host) = host else { return words };
-    let list = |items: Option<&Vec<String>>| items.map(|items| items.join(",")).unwrap_or_default();
+pub(crate) fn isolation(description: &Description) -> Vec<String> {
+    let mut words = vec![format!("user={}", description.user.as_deref().unwrap_or_default())];
+    let Some(walls) = &description.isolation else { return words };
     words.extend([
-        format!("privileged={}", host.privileged.unwrap_or(false)),
-        format!("cap_drop={}", list(host.cap_drop.as_ref())),
-        format!("cap_add={}", list(host.cap_add.as_ref())),
-        format!("security_opt={}", list(host.security_opt.as_ref())),
-        format!("network={}", host.network_mode.as_deref().unwrap_or("default")),
-        format!("ipc={}", host.ipc_mode.as_deref().unwrap_or_default()),
-        format!("pid={}", host.pid_mode.as_deref().unwrap_or_default()),
-        format!("memory={}", host.memory.unwrap_or_default()),
-        format!("pids={}", host.pids_limit.unwrap_or_default()),
-        format!("devices={}", host.devices.as_ref().map_or(0, Vec::len)),
+        format!("privileged={}", walls.privileged),
+        format!("cap_drop={}", walls.dropped_capabilities.join(",")),
+        format!("cap_add={}", walls.added_capabilities.join(",")),
+        format!("security_opt={}", walls.security_options.join(",")),
+        format!("network={}", walls.network.as_deref().unwrap_or("default")),
+        format!("ipc={}", walls.ipc.as_deref().unwrap_or_default()),
+        format!("pid={}", walls.pid.as_deref().unwrap_or_default()),
+        format!("memory={}", walls.memory_bytes),
+        format!("pids={}", walls.processes),
+        format!("devices={}", walls.devices),
     ]);
-    let binds = host.binds.iter().flatten().map(|bind| format!("bind {bind}"));
-    let mounts = host.mounts.iter().flatten().map(|mount| {
-        let how = if mount.read_only.unwrap_or(false) { "ro" } else { "rw" };
-        format!("mount {} {how}", mount.target.as_deref().unwrap_or_default())
+    let binds = walls.binds.iter().map(|bind| format!("bind {bind}"));
+    let mounts = walls.mounts.iter().map(|(target, read_only)| {
+        let how = if *read_only { "ro" } else { "rw" };
+        format!("mount {target} {how}")
     });
     words.extend(binds.chain(mounts));
     words
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::HashMap;
-
-    use bollard::models::ContainerConfig;
-
-    use super::*;
-
-    // AUDIT-10
-    #[test]
-    fn isolation_is_recorded_in_words_and_the_request_by_a_digest_that_ignores_the_order_of_keys() {
-        let labels = |order: [usize; 3]| {
-            let mut body = ContainerCreateBody {
-                user: Some("1000:1000".to_owned()),
-                host_config: Some(HostConfig {
-                    cap_drop: Some(vec!["ALL".to_owned()]),
-                    network_mode: Some("none".to_owned()),
-                    mounts: Some(vec![Mount {
-                        target: Some("/workspace".to_owned()),
-                        read_only: Some(true),
-                        ..Mount::default()
-                    }]),
-                    ..HostConfig::default()
-                }),
-                ..ContainerCreateBody::default()
-            };
-            body.labels = Some(order.map(|n| (format!("l{n}"), "x".to_owned())).into());
-            body
-        };
-        let (one, other) = (labels([1, 2, 3]), labels([3, 1, 2]));
-        assert_eq!(canonical_digest(&one), canonical_digest(&other));
-        let words = isolation(one.user.as_deref(), one.host_config.as_ref());
-        for word in [
-            "user=1000:1000",
-            "cap_drop=ALL",
-            "network=none",
-            "privileged=false",
-            "mount /workspace ro",
-        ] {
-            assert!(words.iter().any(|found| found == word), "no {word} in {words:?}");
-        }
-    }
-
-    #[test]
-    fn the_digest_of_an_inspection_leaves_out_what_changes() {
-        let found = |status: &str| ContainerInspectResponse {
-            id: Some("abc".to_owned()),
-            name: Some(status.to_owned()),
-            config: Some(ContainerConfig {
-                labels: Some(HashMap::from([("a".to_owned(), "b".to_owned())])),
-                ..ContainerConfig::default()
-            }),
-            ..ContainerInspectResponse::default()
-        };
-        let digest = |found: &ContainerInspectResponse| {
-            canonical_digest(&(&found.image, &found.config, &found.host_config, &found.mounts))
-        };
-        assert_eq!(digest(&found("one")), digest(&found("two")));
-    }
 }

@@ -5,6 +5,7 @@
 //! volumes that a run leaves behind are cleaned or removed.
 
 use crate::container::Container;
+use crate::driver::Command;
 use crate::engine::{Engine, owner_labels};
 use crate::image::ResolvedImage;
 use crate::inputs::{Beside, Inputs, Reading};
@@ -32,8 +33,6 @@ use act_records::artifacts::{
     ARTIFACTS, ArtifactDir, Base, RunDir, STEP_PARTS, Swept, manifest_digest, steps_digest,
 };
 use act_workspace::{CopyError, OpenRoot, PathGlobs, RootMoved, head_commit};
-use bollard::exec::StartExecResults;
-use bollard::models::ExecConfig;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use rustix::process::{getegid, geteuid};
@@ -233,6 +232,7 @@ impl DockerVerifier {
                 true => Network::On { icmp: pipeline.private_network },
                 false => Network::Off,
             },
+            script: None,
             lifetime_seconds: self.lifetime(),
             labels: self.labels(run),
         }
@@ -267,16 +267,12 @@ impl DockerVerifier {
         let Some(container) = started else { return Ok(()) };
         let script = format!("chown -hR {uid}:{gid} /reclaim; chmod -R u+rwX /reclaim");
         let chown = async {
-            let config = ExecConfig {
-                attach_stdout: Some(true),
-                cmd: Some(vec!["/bin/sh".to_owned(), "-c".to_owned(), script]),
-                ..ExecConfig::default()
-            };
-            let exec = engine.create_exec(&container.name, config).await?;
-            if let StartExecResults::Attached { mut output, .. } = engine.start_exec(&exec).await? {
-                // The output ends with the script. The cleanup that follows shows whether it succeeded.
-                while let Some(Ok(_)) = output.next().await {}
-            }
+            let arguments = vec!["/bin/sh".to_owned(), "-c".to_owned(), script];
+            let command = Command { arguments, directory: None };
+            let exec = engine.create_exec(&container.name, command).await?;
+            let mut output = engine.start_exec(&exec).await?;
+            // The output ends with the script. The cleanup that follows shows whether it succeeded.
+            while let Some(Ok(_)) = output.next().await {}
             Ok(())
         };
         let done = tokio::time::timeout(RECLAIM_LIMIT, chown).await;

@@ -1,18 +1,14 @@
 //! Images: the one that `agent.yaml` names, which is pulled when the engine lacks it; the one that a run was recorded
 //! with; and one that is imported from an archive.
 
-use crate::docker_error::{EngineError, Fault, Phase};
+use crate::driver::{Fault, ImageInfo, Labelled, NewImage, PullProgress};
 use crate::engine::{Engine, QUICK, WORK};
+use crate::engine_error::{EngineError, Phase};
 use act_core::event::{EventKind, Events};
 use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::{ArtifactDir, BaseSize};
 use act_workspace::bare_digest as bare;
-use bollard::models::{ContainerConfig, CreateImageInfo, ImageInspect, ImageSummary};
-use bollard::query_parameters::{
-    CommitContainerOptions, CreateImageOptions, ListImagesOptions, RemoveImageOptions,
-};
-use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::StreamExt;
 use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -157,16 +153,8 @@ impl Engine {
         if self.inspect_image(&reference).await?.is_some() {
             return Ok(());
         }
-        let options = CreateImageOptions {
-            from_src: Some("-".to_owned()),
-            // Podman does not read the field `tag`.
-            repo: Some(reference.clone()),
-            ..CreateImageOptions::default()
-        };
-        let archive = bollard::body_full(Bytes::from(archive));
-        let import = self.docker.create_image(Some(options), Some(archive), None);
-        let ended = import.map(|info| info.map(drop)).try_collect::<()>();
-        self.call(Phase::Pull, WORK, ended).await.map_err(|error| {
+        let import = self.driver().import(&reference, archive);
+        self.call(Phase::Pull, WORK, import).await.map_err(|error| {
             let mut error = InfraError::from(error);
             error.message = format!("import of {reference}: {}", error.message);
             error
@@ -185,29 +173,23 @@ impl Engine {
         image: &ResolvedImage,
         (artifacts, key): (&ArtifactDir, &str),
     ) -> Result<Option<(String, u64)>, InfraError> {
-        let changes = self.docker.container_changes(container);
-        let changes = self.call(Phase::Inspect, WORK, changes).await?.unwrap_or_default();
-        let changes: Vec<_> =
-            changes.iter().map(|change| (change.path.as_str(), change.kind as u8)).collect();
+        let changes = self.call(Phase::Inspect, WORK, self.driver().changes(container)).await?;
+        let changes: Vec<_> = changes.iter().map(|(path, kind)| (path.as_str(), *kind)).collect();
         if !has_own_changes(&changes, mounts) {
             return Ok(None);
         }
-        let options = CommitContainerOptions {
-            container: Some(container.to_owned()),
-            repo: Some(BASE_IMAGES.to_owned()),
-            tag: Some(container.to_owned()),
-            comment: Some("what `prepare` changed in the container, for act".to_owned()),
-            pause: false,
-            // Podman 4 ignores the configuration in the body of the request.
-            changes: Some(format!("LABEL {OF_BASE}={}.{key}", store_of(artifacts))),
-            ..CommitContainerOptions::default()
+        let made = NewImage {
+            name: BASE_IMAGES.to_owned(),
+            tag: container.to_owned(),
+            comment: "what `prepare` changed in the container, for act".to_owned(),
+            label: format!("{OF_BASE}={}.{key}", store_of(artifacts)),
         };
-        let commit = self.docker.commit_container(options, ContainerConfig::default());
-        let id = self.call(Phase::Prepare, COMMIT_LIMIT, commit).await?.id;
-        let size = |found: Option<ImageInspect>| found.and_then(|found| found.size).unwrap_or(0);
+        let commit = self.driver().commit(container, made);
+        let id = self.call(Phase::Prepare, COMMIT_LIMIT, commit).await?;
+        let size = |found: Option<ImageInfo>| found.map_or(0, |found| found.bytes);
         let (before, now) =
             (size(self.inspect_image(&image.id).await?), size(self.inspect_image(&id).await?));
-        Ok(Some((id, u64::try_from(now.saturating_sub(before)).unwrap_or(0))))
+        Ok(Some((id, now.saturating_sub(before))))
     }
 
     /// Removes the images of bases that were removed. An engine that does not answer, or another engine, keeps them; the
@@ -227,12 +209,9 @@ impl Engine {
     /// The bases or the images cannot be listed or removed.
     pub async fn remove_lost_bases(&self, artifacts: &ArtifactDir) -> Result<(), InfraError> {
         let failed = |error| InfraError::from_io("look for lost warm bases", &error);
-        let filters = HashMap::from([("label".to_owned(), vec![OF_BASE.to_owned()])]);
-        let options = ListImagesOptions { filters: Some(filters), ..ListImagesOptions::default() };
-        let list = self.docker.list_images(Some(options));
-        let images = self.call(Phase::Inspect, QUICK, list).await?;
+        let images = self.call(Phase::Inspect, QUICK, self.driver().images(OF_BASE)).await?;
         let store = store_of(artifacts);
-        let key_of = |image: &ImageSummary| {
+        let key_of = |image: &Labelled| {
             let (of, key) = image.labels.get(OF_BASE)?.split_once('.')?;
             (of == store).then(|| key.to_owned())
         };
@@ -278,9 +257,7 @@ impl Engine {
     }
 
     async fn remove_base_image(&self, image: &str) {
-        let options = RemoveImageOptions { force: true, ..RemoveImageOptions::default() };
-        let removed = self.docker.remove_image(image, Some(options), None);
-        let _ = self.call(Phase::Remove, WORK, removed).await;
+        let _ = self.call(Phase::Remove, WORK, self.driver().remove_image(image)).await;
     }
 
     async fn resolve(&self, image: &str, events: &Events) -> Result<ResolvedImage, InfraError> {
@@ -339,7 +316,7 @@ impl Engine {
     async fn with_name(
         &self,
         recorded: RecordedImage<'_>,
-        found: ImageInspect,
+        found: ImageInfo,
     ) -> Result<FoundImage, InfraError> {
         let mut image = resolved(recorded.name, found);
         image.digest = format!("sha256:{}", bare(recorded.digest));
@@ -353,12 +330,7 @@ impl Engine {
 
     async fn pull(&self, image: &str, events: &Events) -> Result<(), EngineError> {
         let (name, tag) = split_reference(image);
-        let options = CreateImageOptions {
-            from_image: Some(name.to_owned()),
-            tag: Some(tag.to_owned()),
-            ..CreateImageOptions::default()
-        };
-        let mut stream = Box::pin(self.docker.create_image(Some(options), None, None));
+        let mut stream = self.driver().pull(name, tag);
         let mut progress = Progress::default();
         loop {
             match tokio::time::timeout(PULL_STALLED, stream.next()).await {
@@ -368,7 +340,7 @@ impl Engine {
                         events.emit(EventKind::ImagePull { image, status, current, total });
                     }
                 }
-                Ok(Some(Err(error))) => return Err(EngineError::new(Phase::Pull, &error)),
+                Ok(Some(Err(error))) => return Err(EngineError::new(Phase::Pull, error)),
                 Ok(None) => return Ok(()),
                 Err(_) => {
                     // The engine answers, but the registry does not.
@@ -383,12 +355,8 @@ impl Engine {
         }
     }
 
-    async fn inspect_image(&self, image: &str) -> Result<Option<ImageInspect>, InfraError> {
-        // Podman reports the id of a new image without its algorithm. For such an id that it does not have it answers with an
-        // error of its own, 500, because no name may look like one.
-        let is_bare = image.len() == 64 && image.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let image = if is_bare { format!("sha256:{image}") } else { image.to_owned() };
-        match self.call(Phase::Pull, QUICK, self.docker.inspect_image(&image)).await {
+    async fn inspect_image(&self, image: &str) -> Result<Option<ImageInfo>, InfraError> {
+        match self.call(Phase::Pull, QUICK, self.driver().image(image)).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.status() == Some(404) => Ok(None),
             Err(error) => Err(error.into()),
@@ -396,20 +364,18 @@ impl Engine {
     }
 }
 
-fn resolved(image: &str, found: ImageInspect) -> ResolvedImage {
+fn resolved(image: &str, found: ImageInfo) -> ResolvedImage {
     let id = found.id.unwrap_or_else(|| image.to_owned());
-    let registry = found.repo_digests.unwrap_or_default();
-    let digest = registry.first().and_then(|known| known.split_once('@')).map(|(_, digest)| digest);
-    let config = found.config.unwrap_or_default();
-    let env = config.env.unwrap_or_default();
+    let registry = found.registry_digests.first().and_then(|known| known.split_once('@'));
+    let path = found.environment.iter().find_map(|entry| entry.strip_prefix("PATH="));
     ResolvedImage {
         reference: image.to_owned(),
-        digest: digest.map_or_else(|| id.clone(), str::to_owned),
+        digest: registry.map_or_else(|| id.clone(), |(_, digest)| digest.to_owned()),
         id,
-        os: found.os.unwrap_or_default(),
-        arch: found.architecture.unwrap_or_default(),
-        path: env.iter().find_map(|entry| entry.strip_prefix("PATH=")).map(str::to_owned),
-        volumes: config.volumes.unwrap_or_default(),
+        os: found.os,
+        arch: found.arch,
+        path: path.map(str::to_owned),
+        volumes: found.volumes,
     }
 }
 
@@ -446,18 +412,15 @@ struct Progress {
 impl Progress {
     /// Takes a message of the engine. Returns the status and the bytes for an event, or `None` when less than one
     /// percent has changed.
-    fn take(&mut self, info: CreateImageInfo) -> Option<(String, Option<u64>, Option<u64>)> {
-        let status: String = info.status?.chars().take(200).collect();
+    fn take(&mut self, message: PullProgress) -> Option<(String, Option<u64>, Option<u64>)> {
+        let status: String = message.status?.chars().take(200).collect();
         // A message about the whole image has no progress.
-        let of_layer = info.progress_detail.is_some();
-        if let (Some(id), Some(detail)) = (info.id, info.progress_detail)
-            && (self.layers.len() < MAX_LAYERS || self.layers.contains_key(&id))
+        let of_layer = message.bytes.is_some();
+        if let (Some(layer), Some((current, total))) = (message.layer, message.bytes)
+            && total > 0
+            && (self.layers.len() < MAX_LAYERS || self.layers.contains_key(&layer))
         {
-            let bytes = |n: Option<i64>| u64::try_from(n.unwrap_or(0)).unwrap_or(0);
-            let (current, total) = (bytes(detail.current), bytes(detail.total));
-            if total > 0 {
-                self.layers.insert(id, (current, total));
-            }
+            self.layers.insert(layer, (current, total));
         }
         let (current, total) =
             self.layers.values().fold((0, 0), |(c, t), layer| (layer.0 + c, layer.1 + t));
@@ -493,9 +456,9 @@ impl RecordedImage<'_> {
     }
 
     /// Returns whether an image has the recorded id or digest. The name does not count.
-    fn is(&self, found: &ImageInspect) -> bool {
+    fn is(&self, found: &ImageInfo) -> bool {
         let id = found.id.as_deref().map(bare);
-        let registry = found.repo_digests.iter().flatten();
+        let registry = found.registry_digests.iter();
         let mut digests = registry.filter_map(|known| Some(bare(known.split_once('@')?.1)));
         let digest = bare(self.digest);
         id.is_some() && (id == self.id.map(bare) || id == Some(digest))
@@ -527,7 +490,6 @@ mod tests {
             assert!(has_own_changes(&all, &mounts), "{own:?}");
         }
     }
-    use bollard::models::ProgressDetail;
 
     #[test]
     fn a_reference_without_a_tag_means_latest() {
@@ -552,10 +514,10 @@ mod tests {
 
     #[test]
     fn a_local_image_is_known_by_its_id_and_a_pulled_one_by_its_digest() {
-        let inspect = |digests: &[&str]| ImageInspect {
+        let inspect = |digests: &[&str]| ImageInfo {
             id: Some("sha256:id".into()),
-            repo_digests: Some(digests.iter().map(|&digest| digest.into()).collect()),
-            ..ImageInspect::default()
+            registry_digests: digests.iter().map(|&digest| digest.into()).collect(),
+            ..ImageInfo::default()
         };
         assert_eq!(resolved("x", inspect(&[])).digest, "sha256:id");
         assert_eq!(resolved("x", inspect(&["x@sha256:dd"])).digest, "sha256:dd");
@@ -563,11 +525,10 @@ mod tests {
 
     #[test]
     fn progress_adds_layers_up_and_reports_no_value_twice() {
-        let info = |id: &str, current, total| CreateImageInfo {
-            id: Some(id.into()),
+        let info = |id: &str, current, total| PullProgress {
+            layer: Some(id.into()),
             status: Some("Downloading".into()),
-            progress_detail: Some(ProgressDetail { current: Some(current), total: Some(total) }),
-            ..CreateImageInfo::default()
+            bytes: Some((current, total)),
         };
         let mut progress = Progress::default();
         let event = |sum| Some(("Downloading".to_owned(), Some(sum), Some(1000)));
@@ -577,7 +538,7 @@ mod tests {
             progress.take(info("b", 500, 1000)),
             Some(("Downloading".to_owned(), Some(511), Some(2000)))
         );
-        let whole = CreateImageInfo { status: Some("Digest: x".into()), ..Default::default() };
+        let whole = PullProgress { status: Some("Digest: x".into()), ..Default::default() };
         assert_eq!(progress.take(whole), Some(("Digest: x".to_owned(), None, None)));
     }
 
@@ -598,10 +559,10 @@ mod tests {
         for wrong in ["", "../x", "sha256:zz", &long] {
             assert_eq!(recorded(Some(wrong)).references(), None, "{wrong}");
         }
-        let image = |id: &str, digests: &[&str]| ImageInspect {
+        let image = |id: &str, digests: &[&str]| ImageInfo {
             id: Some(format!("sha256:{id}")),
-            repo_digests: Some(digests.iter().map(|&digest| digest.into()).collect()),
-            ..ImageInspect::default()
+            registry_digests: digests.iter().map(|&digest| digest.into()).collect(),
+            ..ImageInfo::default()
         };
         let known = format!("x@sha256:{digest}");
         assert!(recorded(Some(&id)).is(&image(&id, &[])));
@@ -609,6 +570,6 @@ mod tests {
             recorded(None).is(&image(&digest, &[])) && recorded(None).is(&image("e", &[&known]))
         );
         assert!(!recorded(Some(&id)).is(&image("e", &["x@sha256:f"])));
-        assert!(!recorded(None).is(&ImageInspect::default()));
+        assert!(!recorded(None).is(&ImageInfo::default()));
     }
 }

@@ -22,8 +22,10 @@
 //! # }
 //! ```
 //!
-//! The program's own crate is the only user; the agent knows a `Verifier`. No other crate names `bollard`, the client
-//! of the engine.
+//! The program's own crate is the only user; the agent knows a `Verifier`.
+//!
+//! An [`Engine`] knows every rule about containers and none of the ways in which an engine is asked: those are behind the
+//! interface in `driver`. `docker` implements it for Docker and Podman, and no other file names `bollard`, their client.
 //!
 //! `docker_verifier` holds the course of a run, and `inputs` says when a later one would be the same. It uses `workspace` for what the steps see, `container` for the
 //! container, `steps` for the commands in it, and `pipeline` for the verdict. `warm` decides which attempts begin with what
@@ -36,9 +38,11 @@ mod check;
 mod closed_network;
 mod container;
 mod copy;
-mod docker_error;
+mod docker;
 mod docker_verifier;
+pub mod driver;
 mod engine;
+mod engine_error;
 mod image;
 mod inputs;
 mod no_tests;
@@ -57,9 +61,10 @@ pub use ca_bundle::check as check_ca_bundle;
 pub use check::DockerChecker;
 pub use closed_network::unreachable_addresses;
 pub use copy::{Replacement, write_tree};
-pub use docker_error::EngineUnavailable;
 pub use docker_verifier::{DockerVerifier, Downloads, Variant};
-pub use engine::{Engine, Machine, Orphan};
+pub use driver::Machine;
+pub use engine::{Engine, Orphan};
+pub use engine_error::EngineUnavailable;
 pub use image::{FoundImage, NameNow, RecordedImage, ResolvedImage};
 pub use inputs::Inputs;
 pub use pipeline::VerificationConfig;

@@ -2,8 +2,8 @@
 //! Python's `getpass` then fail in ways that look like the project's fault.
 
 use crate::container::{Guard, creation_failed};
-use crate::docker_error::{EngineError, Phase};
 use crate::engine::{Engine, WORK};
+use crate::engine_error::{EngineError, Phase};
 use crate::image::ResolvedImage;
 use crate::request::ContainerRequest;
 use act_core::verification::{ErrorType, InfraError};
@@ -34,7 +34,7 @@ pub(crate) async fn passwd_of(
     let guard = Guard::arm(engine, name, vec![]);
     let request = ContainerRequest::helper(image, vec![], 1, labels);
     let read = async {
-        let created = engine.create(name, request.body()).await;
+        let created = engine.create(name, &request).await;
         created.map_err(|error| creation_failed(image, error))?;
         // Engines differ in what they do when a container without a shell is started.
         if !engine.has_path(name, "/bin/sh").await? {

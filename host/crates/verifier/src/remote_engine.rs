@@ -4,11 +4,14 @@
 use crate::ca_bundle;
 use crate::container::{Guard, requested};
 use crate::copy::{self, Destination, Packer, holds_at_most};
-use crate::docker_error::{EngineError, Phase};
 use crate::docker_verifier::{DockerVerifier, Downloads, blocking, container_name, unrecorded};
+use crate::driver::Sharing;
 use crate::engine::{Engine, WORK, owner_labels};
+use crate::engine_error::{EngineError, Phase};
 use crate::image::ResolvedImage;
-use crate::request::{CA_BUNDLE, ContainerRequest, artifacts_tmpfs, bind, new_volume, volume};
+use crate::request::{
+    CA_BUNDLE, ContainerRequest, Mount, artifacts_tmpfs, bind, new_volume, volume,
+};
 use crate::source_writes::{Backing, TreeDiff};
 use crate::workspace::{
     COPY, LINKED_GIT, View, WORKSPACE, Workspace, choose_view, git_failed, git_pointer,
@@ -20,14 +23,12 @@ use act_records::artifacts::{RunDir, STEP_PARTS, cache_names, tidying_script};
 use act_workspace::{
     CopyEntry, CopySet, GitPlace, PathGlobs, RepoView, digest, git_place, is_stored_as_is,
 };
-use bollard::models::{ContainerCreateBody, Mount};
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,34 +47,18 @@ pub(crate) struct FileSharing {
 }
 
 impl FileSharing {
-    /// Judges an engine by its address. `hostname` is the name of the engine's machine.
-    pub(crate) fn new(host: &str, podman: bool, hostname: Option<&str>) -> Self {
-        let known = |shares: bool| Self { known: OnceLock::from(shares), assumed: false };
-        if host.starts_with("unix://") {
-            // Podman creates a directory where the source of a mount is missing, so it is never probed. Outside Linux
-            // every engine runs in a virtual machine, which mounts our directories.
-            let remote =
-                podman && cfg!(target_os = "linux") && hostname != Some(&process::hostname());
-            return if remote { known(false) } else { Self { assumed: true, ..Self::default() } };
-        }
-        if podman || !is_loopback(host) { known(false) } else { Self::default() }
+    pub(crate) fn new(declared: Sharing) -> Self {
+        let known = match declared {
+            Sharing::Always => OnceLock::from(true),
+            Sharing::Never => OnceLock::from(false),
+            Sharing::Assumed | Sharing::Unknown => OnceLock::new(),
+        };
+        Self { known, assumed: declared == Sharing::Assumed }
     }
 
-    fn so_far(&self) -> Option<bool> {
+    pub(crate) fn so_far(&self) -> Option<bool> {
         self.known.get().copied().or(self.assumed.then_some(true))
     }
-}
-
-fn is_loopback(host: &str) -> bool {
-    let address = host.split_once("://").map_or(host, |(_, address)| address);
-    let address = address.split('/').next().unwrap_or_default();
-    let name = match address.strip_prefix('[') {
-        Some(v6) => v6.split(']').next(),
-        None => address.split(':').next(),
-    };
-    name.is_some_and(|name| {
-        name == "localhost" || name.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
-    })
 }
 
 impl Engine {
@@ -108,7 +93,7 @@ impl Engine {
         run: &RunDir,
         image: &ResolvedImage,
     ) -> Result<bool, InfraError> {
-        if self.is_podman() || self.sharing.known.get().is_some() {
+        if self.sharing.known.get().is_some() {
             return Ok(false);
         }
         Ok(!self.probe(run, image).await?)
@@ -125,7 +110,7 @@ impl Engine {
         let mounts = vec![bind(&file, PROBE_TARGET, true)?];
         let labels = owner_labels(Process::this(), run.id().as_str(), deadline);
         let request = ContainerRequest::helper(image, mounts, 1, labels);
-        let shares = match self.create(&name, request.body()).await {
+        let shares = match self.create(&name, &request).await {
             Ok(()) => self.has_path(&name, PROBE_TARGET).await,
             // The source of the mount does not exist there.
             Err(error) if error.status() == Some(400) => Ok(false),
@@ -375,7 +360,7 @@ impl VolumeStore {
         }
         let mounts = paths.iter().map(|(name, path)| volume(name, path, false)).collect();
         let request = ContainerRequest::helper(&verifier.image, mounts, 1, labels);
-        engine.create(&store.name, request.body()).await?;
+        engine.create(&store.name, &request).await?;
         // Some engines change the owner of a volume's root only when the archive names it from the directory above.
         store
             .send(FILES, ids, |packer| {
@@ -487,9 +472,9 @@ impl RemoteCache {
             let mounts = vec![volume(&name, TIDY_TARGET, false)];
             let request = ContainerRequest::helper(image, mounts, 1, verifier.labels(run));
             let script = tidying_script(TIDY_TARGET, ids);
-            let body = ContainerCreateBody { cmd: Some(vec![script]), ..request.body() };
-            verifier.audit.append(requested(&name, &body)).map_err(unrecorded)?;
-            if let Err(error) = engine.create(&name, body).await {
+            let request = ContainerRequest { script: Some(script), ..request };
+            verifier.audit.append(requested(engine, &name, &request)).map_err(unrecorded)?;
+            if let Err(error) = engine.create(&name, &request).await {
                 // Engines report in different ways that a name is taken.
                 engine.inspect(&name).await.map_err(|_| error)?;
                 return Ok(None);
@@ -540,7 +525,7 @@ impl Engine {
             .map(|mut volume| CacheVolume {
                 image: volume.labels.remove(IMAGE).unwrap_or_default(),
                 repo: volume.labels.remove(REPO).unwrap_or_default(),
-                volume: volume.name,
+                volume: volume.id,
             })
             .collect();
         found.sort_by(|a, b| (&a.image, &a.repo).cmp(&(&b.image, &b.repo)));
@@ -700,30 +685,6 @@ impl Read for PieceReader {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // VERIFIER-33
-    #[test]
-    fn a_socket_is_believed_an_address_elsewhere_is_not_and_loopback_is_tried() {
-        let of = |host: &str| FileSharing::new(host, false, Some("any")).so_far();
-        assert_eq!(of("unix:///x.sock"), Some(true));
-        for host in ["tcp://127.0.0.1:2375", "tcp://localhost:1", "http://[::1]:2"] {
-            assert_eq!(of(host), None, "{host}");
-        }
-        for host in ["tcp://10.0.0.1:2375", "tcp://127.0.0.1.example.com:1", "https://[fe80::1]:2"]
-        {
-            assert_eq!(of(host), Some(false), "{host}");
-        }
-    }
-
-    // VERIFIER-33
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn podman_is_never_shown_anything_and_is_here_when_its_machine_has_our_name() {
-        let of = |host: &str, name: &str| FileSharing::new(host, true, Some(name)).so_far();
-        assert_eq!(of("unix:///x.sock", &process::hostname()), Some(true));
-        assert_eq!(of("unix:///x.sock", "some-other-machine"), Some(false));
-        assert_eq!(of("tcp://127.0.0.1:1", &process::hostname()), Some(false));
-    }
 
     // VERIFIER-33
     #[test]

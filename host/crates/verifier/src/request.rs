@@ -1,18 +1,12 @@
 //! The request for a container, closed by default, and the environment of the steps. Both are plain data that a test
-//! can read.
+//! can read and that every engine gets.
 
 use crate::image::ResolvedImage;
 use act_config::Limits;
 use act_core::verification::{ErrorType, InfraError};
-use bollard::models::{
-    ContainerCreateBody, HealthConfig, HostConfig, HostConfigLogConfig, Mount, MountBindOptions,
-    MountTmpfsOptions, MountType, MountVolumeOptions, VolumeCreateRequest,
-};
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-/// Period of the CPU scheduler in microseconds. The quota is the part of it that the container gets.
-const CPU_PERIOD: i64 = 100_000;
 const MIB: u64 = 1024 * 1024;
 
 /// The capabilities that root needs to install packages.
@@ -20,7 +14,7 @@ const ROOT_CAPABILITIES: [&str; 5] = ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID
 
 /// The user that the steps run as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum StepUser {
+pub enum StepUser {
     Ids {
         uid: u32,
         gid: u32,
@@ -32,7 +26,7 @@ pub(crate) enum StepUser {
 }
 
 impl StepUser {
-    pub(crate) fn ids(self) -> (u32, u32) {
+    pub fn ids(self) -> (u32, u32) {
         match self {
             Self::Ids { uid, gid } => (uid, gid),
             Self::Rootless | Self::Root => (0, 0),
@@ -42,15 +36,15 @@ impl StepUser {
 
 /// A file that is written into a container. Root owns it.
 #[derive(Debug, Clone)]
-pub(crate) struct SentFile {
-    pub(crate) path: &'static str,
-    pub(crate) mode: u32,
-    pub(crate) content: Vec<u8>,
+pub struct SentFile {
+    pub path: &'static str,
+    pub mode: u32,
+    pub content: Vec<u8>,
 }
 
 /// The network of a container.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Network {
+pub enum Network {
     Off,
     /// The network that the engine gives. Without `icmp` no process can open a socket for ICMP.
     On {
@@ -63,20 +57,65 @@ pub(crate) enum Network {
     },
 }
 
-pub(crate) struct ContainerRequest {
-    pub(crate) image_id: String,
-    pub(crate) mounts: Vec<Mount>,
-    pub(crate) environment: Vec<String>,
+/// What is mounted at a path of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    pub target: String,
+    pub read_only: bool,
+    pub source: MountSource,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MountSource {
+    /// A file or directory of this machine, without the file systems that are mounted below it. A missing one is an error.
+    Path(String),
+    /// A volume of the engine, as it is. An empty one is not filled from the image.
+    Volume(String),
+    /// An empty file system in memory with this size and mode.
+    Memory { bytes: u32, mode: u32 },
+}
+
+/// A volume that the engine creates.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewVolume {
+    pub name: String,
+    pub labels: HashMap<String, String>,
+    /// For an overlay, the directory of this machine that holds its layers `lower`, `upper` and `work`. Extended attributes of
+    /// the layers are in the namespace `user`, which lets a user without root read the upper layer.
+    pub layers: Option<PathBuf>,
+}
+
+/// What runs as the first process of a container.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Main {
+    /// A script for `/bin/sh -c`, below an init process that reaps orphans and forwards signals.
+    Script(String),
+    /// One program without arguments and without an init process.
+    Program(&'static str),
+}
+
+/// A container, as every engine has to make it.
+///
+/// It is not privileged and has no capability but those of [`ContainerRequest::capabilities`]; its processes get no new
+/// privileges; its IPC, PID and UTS namespaces are its own; it has no devices beyond the usual ones, and swap does not add to
+/// its memory. The engine keeps no second copy of its output and runs no health check of the image.
+#[derive(Debug, Clone)]
+pub struct ContainerRequest {
+    pub image_id: String,
+    pub mounts: Vec<Mount>,
+    pub environment: Vec<String>,
     /// Volumes that are created before the container and removed after it.
-    pub(crate) volumes: Vec<VolumeCreateRequest>,
+    pub volumes: Vec<NewVolume>,
     /// Files that are written into the container before it starts.
-    pub(crate) files: Vec<SentFile>,
-    pub(crate) user: StepUser,
-    pub(crate) limits: Limits,
-    pub(crate) network: Network,
+    pub files: Vec<SentFile>,
+    pub user: StepUser,
+    pub limits: Limits,
+    pub network: Network,
+    /// A script that runs in place of waiting; the container ends with it.
+    pub script: Option<String>,
     /// The container ends by itself after this time, in case its process dies and cannot remove it.
-    pub(crate) lifetime_seconds: u64,
-    pub(crate) labels: HashMap<String, String>,
+    pub lifetime_seconds: u64,
+    pub labels: HashMap<String, String>,
 }
 
 impl ContainerRequest {
@@ -96,6 +135,7 @@ impl ContainerRequest {
             user: StepUser::Root,
             limits: Limits { cpus: 1.0, memory_mb: 256, pids: 64 },
             network: Network::Off,
+            script: None,
             lifetime_seconds,
             labels,
         }
@@ -116,72 +156,26 @@ impl ContainerRequest {
         }
     }
 
-    /// Returns the body of the API call.
-    pub(crate) fn body(self) -> ContainerCreateBody {
-        let memory = i64::try_from(self.limits.memory_mb.saturating_mul(MIB)).unwrap_or(i64::MAX);
-        let program = match self.network {
-            Network::Of { program, .. } => Some(program),
-            Network::Off | Network::On { .. } => None,
-        };
-        // No group is from 1 to 0, so the kernel refuses the socket to everybody without CAP_NET_RAW, which no step has.
-        let no_icmp = || ("net.ipv4.ping_group_range".to_owned(), "1 0".to_owned());
-        let sysctls = (self.network == Network::On { icmp: false }).then(|| [no_icmp()].into());
-        let capabilities = match (program, self.user) {
-            (Some(_), _) => Some(vec!["NET_ADMIN".to_owned()]),
-            (None, StepUser::Root) => Some(ROOT_CAPABILITIES.map(str::to_owned).to_vec()),
-            (None, _) => None,
-        };
-        let (uid, gid) = self.user.ids();
-        let host = HostConfig {
-            // `NanoCpus` would be simpler, but engines refuse a value above the number of cores.
-            cpu_period: Some(CPU_PERIOD),
-            cpu_quota: Some((self.limits.cpus * CPU_PERIOD as f64) as i64),
-            memory: Some(memory),
-            // Equal to `memory`, because the engine would otherwise add as much swap.
-            memory_swap: Some(memory),
-            pids_limit: Some(i64::try_from(self.limits.pids).unwrap_or(i64::MAX)),
-            cap_drop: Some(vec!["ALL".to_owned()]),
-            cap_add: capabilities,
-            security_opt: Some(vec!["no-new-privileges".to_owned()]),
-            privileged: Some(false),
-            ipc_mode: Some("private".to_owned()),
-            // An init process reaps orphans and forwards signals.
-            init: Some(program.is_none()),
-            network_mode: match &self.network {
-                Network::Off => Some("none".to_owned()),
-                Network::On { .. } => None,
-                Network::Of { container, .. } => Some(format!("container:{container}")),
-            },
-            sysctls,
-            mounts: Some(self.mounts),
-            // The output of steps arrives by exec; a log driver would store a second, inexact copy.
-            log_config: Some(HostConfigLogConfig {
-                typ: Some("none".to_owned()),
-                ..HostConfigLogConfig::default()
-            }),
-            ..HostConfig::default()
-        };
-        ContainerCreateBody {
-            image: Some(self.image_id),
-            // A container in the network of another one has the name of that one.
-            hostname: program.is_none().then(|| "act".to_owned()),
-            user: Some(format!("{uid}:{gid}")),
-            env: Some(self.environment),
-            entrypoint: Some(match program {
-                Some(program) => vec![program.to_owned()],
-                None => vec!["/bin/sh".to_owned(), "-c".to_owned()],
-            }),
-            cmd: program.is_none().then(|| vec![keepalive(self.lifetime_seconds)]),
-            working_dir: Some("/".to_owned()),
-            labels: Some(self.labels),
-            // The health check of an image would run a command that no step asked for.
-            healthcheck: Some(HealthConfig {
-                test: Some(vec!["NONE".to_owned()]),
-                ..HealthConfig::default()
-            }),
-            host_config: Some(host),
-            ..ContainerCreateBody::default()
+    /// Returns the capabilities that processes of the container may have. Only root has any.
+    pub fn capabilities(&self) -> &'static [&'static str] {
+        match (&self.network, self.user) {
+            (Network::Of { .. }, _) => &["NET_ADMIN"],
+            (_, StepUser::Root) => &ROOT_CAPABILITIES,
+            (_, StepUser::Ids { .. } | StepUser::Rootless) => &[],
         }
+    }
+
+    /// Returns what the container runs: by default it waits for its end.
+    pub fn main(&self) -> Main {
+        match (&self.network, &self.script) {
+            (Network::Of { program, .. }, _) => Main::Program(program),
+            (_, Some(script)) => Main::Script(script.clone()),
+            (_, None) => Main::Script(keepalive(self.lifetime_seconds)),
+        }
+    }
+
+    pub fn memory_bytes(&self) -> u64 {
+        self.limits.memory_mb.saturating_mul(MIB)
     }
 }
 
@@ -196,48 +190,28 @@ fn keepalive(seconds: u64) -> String {
     )
 }
 
-/// Mounts a small tmpfs at `/artifacts`. The directories in it are mount points, which the steps cannot move away, even
-/// as root.
+/// Mounts a small file system in memory at `/artifacts`. The directories in it are mount points, which the steps cannot move
+/// away, even as root.
 pub(crate) fn artifacts_tmpfs() -> Mount {
     Mount {
-        typ: Some(MountType::TMPFS),
-        target: Some("/artifacts".to_owned()),
-        tmpfs_options: Some(MountTmpfsOptions {
-            size_bytes: Some(64 * 1024),
-            mode: Some(0o755),
-            ..MountTmpfsOptions::default()
-        }),
-        ..Mount::default()
+        target: "/artifacts".to_owned(),
+        read_only: false,
+        source: MountSource::Memory { bytes: 64 * 1024, mode: 0o755 },
     }
 }
 
 /// Requests a new volume of the engine.
-pub(crate) fn new_volume(name: &str, labels: HashMap<String, String>) -> VolumeCreateRequest {
-    VolumeCreateRequest {
-        name: Some(name.to_owned()),
-        driver: Some("local".to_owned()),
-        labels: Some(labels),
-        ..VolumeCreateRequest::default()
-    }
+pub(crate) fn new_volume(name: &str, labels: HashMap<String, String>) -> NewVolume {
+    NewVolume { name: name.to_owned(), labels, layers: None }
 }
 
-/// Mounts a volume as it is. Without `no_copy`, an engine fills an empty volume from the image's directory.
+/// Mounts a volume as it is.
 pub(crate) fn volume(name: &str, target: &str, read_only: bool) -> Mount {
-    Mount {
-        typ: Some(MountType::VOLUME),
-        source: Some(name.to_owned()),
-        target: Some(target.to_owned()),
-        read_only: Some(read_only),
-        volume_options: Some(MountVolumeOptions {
-            no_copy: Some(true),
-            ..MountVolumeOptions::default()
-        }),
-        ..Mount::default()
-    }
+    let source = MountSource::Volume(name.to_owned());
+    Mount { target: target.to_owned(), read_only, source }
 }
 
-/// Mounts a file or directory of this machine. `Mounts` is used and not `Binds`, which would create a missing source on
-/// the host, as root.
+/// Mounts a file or directory of this machine.
 ///
 /// # Errors
 /// `container_creation` when the path is not valid UTF-8.
@@ -248,18 +222,8 @@ pub(crate) fn bind(source: &Path, target: &str, read_only: bool) -> Result<Mount
             format!("{} cannot be mounted: its path is not valid UTF-8", source.display()),
         )
     })?;
-    Ok(Mount {
-        typ: Some(MountType::BIND),
-        source: Some(source.to_owned()),
-        target: Some(target.to_owned()),
-        read_only: Some(read_only),
-        bind_options: Some(MountBindOptions {
-            // A file system mounted below the source would stay writable under a read-only bind.
-            non_recursive: Some(true),
-            ..MountBindOptions::default()
-        }),
-        ..Mount::default()
-    })
+    let source = MountSource::Path(source.to_owned());
+    Ok(Mount { target: target.to_owned(), read_only, source })
 }
 
 /// `PATH` of a container whose image sets none.
@@ -335,112 +299,6 @@ pub(crate) fn step_environment(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    // VERIFIER-8
-    #[test]
-    fn limits_are_a_quota_and_memory_without_swap() {
-        let request = |cpus, network, user| ContainerRequest {
-            image_id: "sha256:x".into(),
-            mounts: vec![],
-            volumes: vec![],
-            files: vec![],
-            environment: vec![],
-            user,
-            limits: Limits { cpus, memory_mb: 64, pids: 9 },
-            network: if network { Network::On { icmp: true } } else { Network::Off },
-            lifetime_seconds: 61,
-            labels: HashMap::new(),
-        };
-        let caller = StepUser::Ids { uid: 7, gid: 8 };
-        let body = request(0.5, false, caller).body();
-        let host = body.host_config.unwrap();
-        assert_eq!(
-            (host.cpu_period, host.cpu_quota, host.nano_cpus),
-            (Some(100_000), Some(50_000), None)
-        );
-        assert_eq!((host.memory, host.memory_swap), (Some(64 << 20), Some(64 << 20)));
-        assert_eq!(host.network_mode.as_deref(), Some("none"));
-        assert_eq!(host.binds, None);
-        let [keepalive] = &body.cmd.unwrap()[..] else { panic!("one command") };
-        assert!(keepalive.contains("n=5;") && keepalive.contains("sleep 15"), "{keepalive}");
-        assert_eq!((body.user.as_deref(), host.cap_add), (Some("7:8"), None));
-        assert_eq!(request(4.0, true, caller).body().host_config.unwrap().network_mode, None);
-    }
-
-    // VERIFIER-7
-    #[test]
-    fn only_root_by_request_gets_capabilities_and_only_five() {
-        let request = ContainerRequest {
-            image_id: "sha256:x".into(),
-            mounts: vec![],
-            volumes: vec![],
-            files: vec![],
-            environment: vec![],
-            user: StepUser::Root,
-            limits: Limits::default(),
-            network: Network::Off,
-            lifetime_seconds: 61,
-            labels: HashMap::new(),
-        };
-        let body = request.body();
-        let host = body.host_config.unwrap();
-        assert_eq!(body.user.as_deref(), Some("0:0"));
-        assert_eq!(host.cap_drop.unwrap(), ["ALL"]);
-        assert_eq!(host.cap_add.unwrap(), ["CHOWN", "DAC_OVERRIDE", "FOWNER", "SETGID", "SETUID"]);
-        assert_eq!(host.security_opt.unwrap(), ["no-new-privileges"]);
-        assert_eq!(StepUser::Rootless.ids(), (0, 0));
-    }
-
-    // VERIFIER-70
-    #[test]
-    fn the_helper_of_a_network_runs_one_program_with_one_capability() {
-        let request = ContainerRequest {
-            image_id: "sha256:x".into(),
-            mounts: vec![],
-            volumes: vec![],
-            files: vec![],
-            environment: vec![],
-            user: StepUser::Root,
-            limits: Limits::default(),
-            network: Network::Of { container: "act-run".into(), program: "/helper" },
-            lifetime_seconds: 1,
-            labels: HashMap::new(),
-        };
-        let body = request.body();
-        assert_eq!((body.entrypoint.unwrap(), body.cmd), (vec!["/helper".to_owned()], None));
-        assert_eq!(body.hostname, None);
-        let host = body.host_config.unwrap();
-        assert_eq!(host.network_mode.as_deref(), Some("container:act-run"));
-        assert_eq!(host.cap_add.unwrap(), ["NET_ADMIN"]);
-        assert_eq!(
-            (host.cap_drop.unwrap(), host.privileged),
-            (vec!["ALL".to_owned()], Some(false))
-        );
-    }
-
-    // VERIFIER-71
-    #[test]
-    fn a_network_without_icmp_has_no_group_that_may_open_its_sockets() {
-        let sysctls = |network| {
-            let request = ContainerRequest {
-                image_id: "sha256:x".into(),
-                mounts: vec![],
-                volumes: vec![],
-                files: vec![],
-                environment: vec![],
-                user: StepUser::Root,
-                limits: Limits::default(),
-                network,
-                lifetime_seconds: 61,
-                labels: HashMap::new(),
-            };
-            request.body().host_config.unwrap().sysctls
-        };
-        assert_eq!(sysctls(Network::Off), None);
-        assert_eq!(sysctls(Network::On { icmp: true }), None);
-        let closed = sysctls(Network::On { icmp: false }).unwrap();
-        assert_eq!(closed["net.ipv4.ping_group_range"], "1 0");
-    }
 
     // VERIFIER-9
     #[test]

@@ -2,9 +2,10 @@
 //! counts only when the engine reports that the exec has ended and the container has not.
 
 use crate::container::Container;
-use crate::docker_error::{EngineError, Phase};
 use crate::docker_verifier::{DockerVerifier, blocking};
+use crate::driver::{Command, DriverError, Output};
 use crate::engine::ASK_LIMIT;
+use crate::engine_error::EngineError;
 use crate::no_tests::no_tests_ran;
 use crate::oom::Kills;
 use crate::pipeline::{KILLED, StepRunner, VerificationConfig, verdict_of_step};
@@ -17,9 +18,6 @@ use act_core::verification::{
 };
 use act_fs::hex;
 use act_records::artifacts::{COMBINED, MAX_PROOF_LOG, RunDir, log_name};
-use bollard::container::LogOutput;
-use bollard::exec::StartExecResults;
-use bollard::models::ExecConfig;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, StreamExt};
@@ -145,13 +143,13 @@ impl ContainerSteps<'_> {
         let (config, container) = (&self.verifier.config, self.container);
         let engine = &container.engine;
         self.set_network(step.network).await?;
-        let command = exec_config(config, self.workspace.view, step);
+        let command = command_of(config, self.workspace.view, step);
         let exec = match engine.create_exec(&container.name, command).await {
             Ok(exec) => exec,
             Err(error) => return Err(self.ended_early(number, step, error).await),
         };
         match engine.start_exec(&exec).await {
-            Ok(StartExecResults::Attached { mut output, .. }) => {
+            Ok(mut output) => {
                 self.trouble = None;
                 let ended = async {
                     let cut = self.write_log(&mut output, step).await?;
@@ -182,9 +180,6 @@ impl ContainerSteps<'_> {
                 let rest = self.write_log(&mut output, step);
                 let _ = tokio::time::timeout(KILLED_OUTPUT, rest).await;
                 Ok(None)
-            }
-            Ok(StartExecResults::Detached) => {
-                self.exit_code(&exec, step).await.map(|(code, _)| Some(code))
             }
             Err(error) if error.status().is_some() && container.state().await?.running => {
                 // A command that cannot be executed has the exit code that says so. Otherwise the engine failed.
@@ -221,24 +216,23 @@ impl ContainerSteps<'_> {
     /// not show how the step ended.
     async fn write_log(
         &mut self,
-        output: &mut (impl Stream<Item = Result<LogOutput, bollard::errors::Error>> + Unpin),
+        output: &mut (impl Stream<Item = Result<Output, DriverError>> + Unpin),
         step: &Step,
     ) -> Result<Option<String>, InfraError> {
         let mut cut = None;
-        while let Some(frame) = output.next().await {
-            let frame = match frame {
-                Ok(frame) => frame,
+        while let Some(piece) = output.next().await {
+            let piece = match piece {
+                Ok(piece) => piece,
                 Err(error) => {
-                    cut = Some(EngineError::new(Phase::Exec, &error).message);
+                    cut = Some(error.message);
                     break;
                 }
             };
-            if matches!(frame, LogOutput::Console { .. }) {
-                // The client returns this kind for a frame that was cut.
+            if piece.cut {
                 cut = Some("the last frame is incomplete".to_owned());
                 self.warn_of_cut_log(step);
             }
-            self.write(frame.into_bytes())?;
+            self.write(piece.bytes)?;
         }
         Ok(cut)
     }
@@ -423,7 +417,7 @@ fn output_lost(step: &Step, why: &str) -> InfraError {
     )
 }
 
-fn exec_config(config: &VerificationConfig, view: View, step: &Step) -> ExecConfig {
+fn command_of(config: &VerificationConfig, view: View, step: &Step) -> Command {
     let root = view.root();
     let directory = match config.package.as_deref() {
         Some(package) => format!("{root}/{package}"),
@@ -433,15 +427,7 @@ fn exec_config(config: &VerificationConfig, view: View, step: &Step) -> ExecConf
     // streams, whose order would otherwise be lost.
     let merged = r#"exec /bin/sh -c "$1" 2>&1"#;
     let command = ["/bin/sh", "-c", merged, "sh", &step.command];
-    ExecConfig {
-        attach_stdin: Some(false),
-        attach_stdout: Some(true),
-        attach_stderr: Some(true),
-        tty: Some(false),
-        cmd: Some(command.map(str::to_owned).to_vec()),
-        working_dir: Some(directory),
-        ..ExecConfig::default()
-    }
+    Command { arguments: command.map(str::to_owned).to_vec(), directory: Some(directory) }
 }
 
 fn container_gone(step: &Step, oom_killed: bool) -> InfraError {

@@ -579,8 +579,7 @@ async fn prepare_in(
     }
     let mut log = RunLog::create(dir)?;
     let request = verifier.request(dir, &mut workspace, &image.id, &pipeline.prepare);
-    let targets: Vec<String> =
-        request.mounts.iter().filter_map(|mount| mount.target.clone()).collect();
+    let targets: Vec<String> = request.mounts.iter().map(|mount| mount.target.clone()).collect();
     let name = container_name(dir);
     let Some(container) = Container::start(engine, name, request, image, audit, cancel).await?
     else {

@@ -9,7 +9,9 @@ use crate::copy::{self, Destination, Directory};
 use crate::docker_verifier::{DockerVerifier, Downloads, container_name};
 use crate::pipeline::VerificationConfig;
 use crate::remote_engine::VolumeStore;
-use crate::request::{CA_BUNDLE, SentFile, artifacts_tmpfs, bind, new_volume, volume};
+use crate::request::{
+    CA_BUNDLE, Mount, NewVolume, SentFile, artifacts_tmpfs, bind, new_volume, volume,
+};
 use crate::source_writes::{Backing, TreeDiff};
 use act_config::Workspace as ConfiguredWorkspace;
 use act_core::verification::{ErrorType, InfraError, Warning, WarningCode};
@@ -19,7 +21,6 @@ use act_workspace::{
     Committed, CopySet, GitPlace, Kind, PathGlobs, READ_AT_ONCE, RepoView, SpecialFiles, Tree,
     TreeFile, git_place, is_stored_as_is, special_files,
 };
-use bollard::models::{Mount, VolumeCreateRequest};
 use rustix::fs::{AtFlags, FileType, statat};
 use sha2::{Digest, Sha256};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -123,7 +124,7 @@ pub(crate) struct Workspace {
     pub(crate) diff: Option<TreeDiff>,
     pub(crate) mounts: Vec<Mount>,
     /// The volumes of overlays, which are created before the container and removed after it.
-    pub(crate) overlays: Vec<VolumeCreateRequest>,
+    pub(crate) overlays: Vec<NewVolume>,
     /// Files that a remote engine cannot mount.
     pub(crate) files: Vec<SentFile>,
     /// The download cache on this machine.
@@ -608,7 +609,7 @@ struct Layers<'a> {
     verifier: &'a DockerVerifier,
     run: &'a RunDir,
     mounts: Vec<Mount>,
-    volumes: Vec<VolumeCreateRequest>,
+    volumes: Vec<NewVolume>,
 }
 
 impl Layers<'_> {
@@ -626,7 +627,8 @@ impl Layers<'_> {
         let volume_name = layer_volume(self.run, name);
         self.mounts.push(volume(&volume_name, target, false));
         let labels = self.verifier.labels(self.run);
-        self.volumes.push(overlay_volume(&volume_name, &layers.path, labels));
+        let volume = NewVolume { layers: Some(layers.path), ..new_volume(&volume_name, labels) };
+        self.volumes.push(volume);
         Ok(layers.upper)
     }
 
@@ -833,25 +835,6 @@ pub(crate) fn overlay_obstacle(run: &Path, local_engine: bool) -> Option<String>
             Some(format!("an overlay cannot lie in {path:?} because of its `,`, `:`, `\"` or `\\`"))
         }
         Some(_) => None,
-    }
-}
-
-/// Requests the volume of an overlay whose layers are `lower`, `upper` and `work` in `layers`. The option `userxattr`
-/// lets a user without root read the upper layer.
-fn overlay_volume(
-    name: &str,
-    layers: &Path,
-    labels: HashMap<String, String>,
-) -> VolumeCreateRequest {
-    let layers = layers.display();
-    let layers =
-        format!("lowerdir={layers}/lower,upperdir={layers}/upper,workdir={layers}/work,userxattr");
-    let options = [("type", "overlay"), ("device", "overlay"), ("o", layers.as_str())];
-    VolumeCreateRequest {
-        driver_opts: Some(
-            options.map(|(key, value)| (key.to_owned(), value.to_owned())).into_iter().collect(),
-        ),
-        ..new_volume(name, labels)
     }
 }
 

@@ -1,10 +1,8 @@
 //! Errors of the engine and their `error_type`. The phase and the kind of answer decide, never the wording of a
 //! message, which engines change and images can choose.
 
+use crate::driver::{DriverError, Fault};
 use act_core::verification::{ErrorType, InfraError};
-use bollard::errors::Error;
-use std::error::Error as _;
-use std::io;
 
 /// No engine answers at `host`.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -55,17 +53,6 @@ impl Phase {
     }
 }
 
-/// How the engine failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fault {
-    /// The engine refused or closed the connection, or did not answer in time.
-    Unreachable,
-    /// The engine answered with an error and this HTTP status.
-    Status(u16),
-    /// The answer could not be parsed.
-    Garbled,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EngineError {
     pub(crate) phase: Phase,
@@ -74,8 +61,8 @@ pub(crate) struct EngineError {
 }
 
 impl EngineError {
-    pub(crate) fn new(phase: Phase, error: &Error) -> Self {
-        Self { phase, fault: fault(error), message: describe(error) }
+    pub(crate) fn new(phase: Phase, error: DriverError) -> Self {
+        Self { phase, fault: error.fault, message: error.message }
     }
 
     pub(crate) fn silent(phase: Phase) -> Self {
@@ -123,52 +110,6 @@ fn classify(phase: Phase, fault: Fault) -> ErrorType {
     }
 }
 
-fn fault(error: &Error) -> Fault {
-    match error {
-        Error::DockerResponseServerError { status_code, .. } => Fault::Status(*status_code),
-        // The error arrived in a stream that began with status 200.
-        Error::DockerStreamError { .. } | Error::DockerContainerWaitError { .. } => {
-            Fault::Status(500)
-        }
-        Error::SocketNotFoundError(_)
-        | Error::RequestTimeoutError
-        | Error::HyperLegacyError { .. }
-        | Error::HyperResponseError { .. }
-        | Error::IOError { .. } => Fault::Unreachable,
-        _ => Fault::Garbled,
-    }
-}
-
-/// Returns the message of the engine, or that of the innermost cause: the client's own, such as "client error
-/// (Connect)", does not help.
-fn describe(error: &Error) -> String {
-    const LONGEST: usize = 2_000;
-    let text = match error {
-        Error::DockerResponseServerError { message, .. } => message.trim().to_owned(),
-        Error::SocketNotFoundError(_) => "the socket does not exist".to_owned(),
-        Error::RequestTimeoutError => "the engine gave no answer in time".to_owned(),
-        _ => io_cause(error).map_or_else(|| error.to_string(), ToString::to_string),
-    };
-    text.chars().take(LONGEST).collect()
-}
-
-/// Returns the error of the operating system behind an error of the client.
-pub(crate) fn io_cause(error: &Error) -> Option<&io::Error> {
-    let mut cause = match error {
-        Error::IOError { err } => return Some(err),
-        Error::HyperLegacyError { err } => err.source(),
-        Error::HyperResponseError { err } => err.source(),
-        _ => error.source(),
-    };
-    while let Some(error) = cause {
-        if let Some(found) = error.downcast_ref::<io::Error>() {
-            return Some(found);
-        }
-        cause = error.source();
-    }
-    None
-}
-
 impl From<EngineUnavailable> for act_core::Failure {
     fn from(error: EngineUnavailable) -> Self {
         let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
@@ -208,17 +149,5 @@ mod tests {
         ] {
             assert_eq!(classify(phase, fault), expected, "{phase:?} {fault:?}");
         }
-    }
-
-    // VERIFIER-20
-    #[test]
-    fn the_wording_of_an_answer_changes_nothing() {
-        let class = |message: &str| {
-            let error =
-                Error::DockerResponseServerError { status_code: 400, message: message.into() };
-            InfraError::from(EngineError::new(Phase::Start, &error)).error_type
-        };
-        assert_eq!(class("No such image: x"), ErrorType::ContainerCreation);
-        assert_eq!(class("out of memory, no space left on device"), ErrorType::ContainerCreation);
     }
 }
