@@ -24,6 +24,11 @@ enum Fault {
     Refuses(Refusal),
     /// The connection with the output of a step is cut after this word.
     CutsAfter(&'static str),
+    /// Requests whose path ends so have this document as their answer, in place of the engine's.
+    Answers {
+        end: &'static str,
+        body: &'static str,
+    },
 }
 
 /// What the engine behind the proxy was asked, by the first lines of the requests.
@@ -71,6 +76,16 @@ impl Proxy {
     /// line of each request.
     pub(crate) fn cutting_output(at: &Path, engine: &str, word: &'static str) -> (Self, Asked) {
         Self::with(at, engine, Fault::CutsAfter(word), |_| true)
+    }
+
+    /// Starts a proxy that answers requests whose path ends with `end` itself, with this document.
+    pub(crate) fn answering(
+        at: &Path,
+        engine: &str,
+        end: &'static str,
+        body: &'static str,
+    ) -> (Self, Asked) {
+        Self::with(at, engine, Fault::Answers { end, body }, |_| true)
     }
 
     fn with(
@@ -143,14 +158,13 @@ async fn one_request(
         };
         if refuses(count) {
             let body = r#"{"message":"the engine is not well"}"#;
-            let answer = format!(
-                "HTTP/1.1 {} Trouble\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
-                refusal.status,
-                body.len()
-            );
-            client.write_all(answer.as_bytes()).await?;
-            return client.shutdown().await;
+            return answer(client, refusal.status, body).await;
         }
+    }
+    if let Fault::Answers { end, body } = fault
+        && path.ends_with(end)
+    {
+        return answer(client, 200, body).await;
     }
     let mut engine = UnixStream::connect(engine).await?;
     // An upgraded connection carries the output of a step; any other ends with its answer.
@@ -164,6 +178,15 @@ async fn one_request(
         return until_printed(client, engine, word).await;
     }
     tokio::io::copy_bidirectional(&mut client, &mut engine).await.map(drop)
+}
+
+async fn answer(mut client: UnixStream, status: u16, body: &str) -> std::io::Result<()> {
+    let answer = format!(
+        "HTTP/1.1 {status} Answer\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    client.write_all(answer.as_bytes()).await?;
+    client.shutdown().await
 }
 
 /// Relays an upgraded connection until the engine has sent `word`, and closes both sides.

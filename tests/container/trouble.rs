@@ -219,6 +219,30 @@ async fn over_refusing(
     (response, asked)
 }
 
+// VERIFIER-81
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_that_needs_what_the_engine_lacks_is_refused_before_a_container_exists() {
+    let world = World::new().await.step("test", "true");
+    let host = world.engine.host().to_owned();
+    let body = r#"{"Name":"box","MemoryLimit":true,"CpuCfsQuota":true,"PidsLimit":false}"#;
+    let (proxy, asked) = Proxy::answering(world.outside(), &host, "/info", body);
+    let engine = Engine::connect_to(&proxy.host()).await.unwrap();
+    let gate = world.gate_with(engine, world.gate().await.image);
+    let response = VerifyResponse::from(gate.run(1, &world.cancel).await.unwrap());
+    let asked = asked.lock().unwrap().clone();
+    proxy.cut();
+    assert_eq!(response.error_type, Some(ErrorType::ContainerCreation), "{response:?}");
+    let message = response.error_message.unwrap();
+    for part in ["limit the number of processes", "cgroup", "use another engine"] {
+        assert!(message.contains(part), "{message}");
+    }
+    assert_eq!((response.run_id, response.manifest), (None, None));
+    assert!(
+        asked.iter().all(|line| line.starts_with("GET") || line.starts_with("HEAD")),
+        "{asked:#?}"
+    );
+}
+
 // VERIFIER-20, security line 104
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_that_answers_with_errors_is_asked_again_and_is_no_failure_of_the_code() {

@@ -35,6 +35,26 @@ fn an_image_that_cannot_be_had_ends_the_task() {
     assert!(ended_for(told, "image_pull").runs().is_empty());
 }
 
+/// VERIFIER-81: the model is not asked about a task that no attempt could end.
+#[test]
+fn an_engine_that_cannot_run_the_pipeline_refuses_the_task_before_the_first_request() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().unwrap();
+    let _inside = runtime.enter();
+    let place = tempfile::tempdir().unwrap();
+    let body = r#"{"Name":"box","MemoryLimit":false,"CpuCfsQuota":true,"PidsLimit":true}"#;
+    let (proxy, _) = Proxy::answering(place.path(), &engine(), "/info", body);
+    let told = Act::new()
+        .file("answer.txt", "none\n")
+        .pipeline(image(), &[("test", "true")])
+        .script(&script(opening("write it")))
+        .env("DOCKER_HOST", proxy.host())
+        .run("write the answer");
+    proxy.cut();
+    let told = told.status(4).stderr_has("cannot limit memory");
+    assert!(told.runs().is_empty());
+    assert!(!told.repo().join("agent").exists(), "nothing was begun");
+}
+
 /// Security line 103, VERIFIER: gone in the middle of a step.
 #[test]
 fn an_engine_lost_in_mid_step_ends_the_task_and_nothing_is_tried_again() {

@@ -33,9 +33,10 @@ use act_core::check::Checker;
 use act_core::consent::Consent;
 use act_core::event::Events;
 use act_core::evidence::{Evidence, VariantVerifier};
+use act_core::exit::Exit;
 use act_core::secret::Secrets;
 use act_core::user_command::UserCommand;
-use act_core::verification::{ComponentDigest, NoVerifier, Verifier};
+use act_core::verification::{ComponentDigest, InfraError, NoVerifier, Verifier};
 use act_core::{Failure, RunId, Usd};
 use act_model::{Budget, Deadlines, Model, TokenLedger};
 use act_records::artifacts::ArtifactDir;
@@ -387,7 +388,9 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         Mode::DryRun => None,
         Mode::Run { .. } | Mode::Apply { .. } => {
             ca_bundle(&config)?;
-            Some(Engine::connect().await?)
+            let engine = Engine::connect().await?;
+            engine.check_abilities(&config.pipeline).map_err(engine_unable)?;
+            Some(engine)
         }
     };
     // Last, because this is the only check that creates something.
@@ -432,6 +435,11 @@ pub fn price_unknown(limit: Usd, access: &ModelAccess) -> Failure {
         "write `[prices.\"MODEL\"]` with `input` and `output`, in dollars for a million tokens, into config.toml, or remove \
          `max_cost` (--max-cost, [limits] in config.toml, limits in agent.yaml)",
     )
+}
+
+/// Returns the refusal of an engine that cannot do what the pipeline needs. No attempt of a task could end on it.
+fn engine_unable(error: InfraError) -> Failure {
+    Failure { exit: Exit::Infra, ..Failure::refused("engine_unable", error.message) }
 }
 
 /// Checks that steps would get the certificates of `ca_bundle`. A verification checks this again; here it has not

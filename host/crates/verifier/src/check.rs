@@ -69,6 +69,9 @@ impl DockerChecker {
         if let Err(error) = cancel.run_until_cancelled(verifier.engine.ping()).await? {
             return Some(Err(unavailable(&error.into())));
         }
+        if let Err(error) = verifier.engine.check_abilities(&verifier.config.pipeline) {
+            return Some(Err(unavailable(&error)));
+        }
         let base = match self.base(cancel).await? {
             Ok(base) => base,
             Err(why) => return Some(Err(NotChecked::NoBase(why))),

@@ -2,7 +2,7 @@
 //! names the client.
 
 use crate::driver::{
-    Answer, Command, Description, Driver, DriverError, ExecState, Facts, Fault, ImageInfo,
+    Ability, Answer, Command, Description, Driver, DriverError, ExecState, Facts, Fault, ImageInfo,
     Inspected, Isolation, Labelled, Machine, NewImage, Output, PullProgress, Sharing,
 };
 use crate::engine::QUICK;
@@ -18,7 +18,7 @@ use bollard::models::{
     ContainerConfig, ContainerCreateBody, ContainerInspectResponse, CreateImageInfo,
     EndpointSettings, ExecConfig, HealthConfig, HostConfig, HostConfigLogConfig, ImageInspect,
     MountBindOptions, MountTmpfsOptions, MountType, MountVolumeOptions, NetworkConnectRequest,
-    NetworkDisconnectRequest, VolumeCreateRequest,
+    NetworkDisconnectRequest, SystemInfo, VolumeCreateRequest,
 };
 use bollard::query_parameters::{
     CommitContainerOptions, ContainerArchiveInfoOptions, CreateContainerOptions,
@@ -91,6 +91,7 @@ impl DockerApi {
             name: if podman { PODMAN } else { "docker" }.to_owned(),
             version: version.version.unwrap_or_default(),
         };
+        let lacks = lacks(&info);
         let security = info.security_options.unwrap_or_default();
         // Podman 4 does not say so there. Its service has the rights of the owner of its socket.
         let rootless = security.iter().any(|option| option.contains("name=rootless"))
@@ -101,6 +102,7 @@ impl DockerApi {
             rootless,
             kernel: info.kernel_version.as_deref().and_then(kernel_version),
             sharing: sharing(host, podman, info.name.as_deref()),
+            lacks,
             // Podman sends SIGTERM first and waits.
             removes_politely: podman,
         };
@@ -627,6 +629,25 @@ fn piece(frame: Result<LogOutput, Error>) -> Result<Output, DriverError> {
     Ok(Output { bytes: frame.into_bytes(), cut })
 }
 
+/// Returns the limits that the engine says it does not enforce. It would create containers without them, with a warning.
+fn lacks(info: &SystemInfo) -> Vec<(Ability, String)> {
+    let limits = [
+        (Ability::LimitMemory, info.memory_limit, "memory"),
+        (Ability::LimitCpus, info.cpu_cfs_quota, "CPU quota"),
+        (Ability::LimitProcesses, info.pids_limit, "process limit"),
+    ];
+    let missing = limits.into_iter().filter(|(_, enforced, _)| *enforced == Some(false));
+    missing
+        .map(|(ability, _, what)| {
+            let why = format!(
+                "its kernel or its user has no cgroup for that ({what}); for an engine without root, delegate the controllers \
+                 `cpu memory pids` to the user"
+            );
+            (ability, why)
+        })
+        .collect()
+}
+
 fn failed(error: &Error) -> DriverError {
     DriverError { fault: fault(error), message: describe(error) }
 }
@@ -1029,7 +1050,10 @@ mod tests {
         let [keepalive] = &body.cmd.unwrap()[..] else { panic!("one command") };
         assert!(keepalive.contains("n=5;") && keepalive.contains("sleep 15"), "{keepalive}");
         assert_eq!((body.user.as_deref(), host.cap_add), (Some("7:8"), None));
-        assert_eq!(super::body(&request(4.0, true, caller)).host_config.unwrap().network_mode, None);
+        assert_eq!(
+            super::body(&request(4.0, true, caller)).host_config.unwrap().network_mode,
+            None
+        );
     }
 
     // VERIFIER-7
@@ -1108,6 +1132,20 @@ mod tests {
         assert_eq!(sysctls(Network::On { icmp: true }), None);
         let closed = sysctls(Network::On { icmp: false }).unwrap();
         assert_eq!(closed["net.ipv4.ping_group_range"], "1 0");
+    }
+
+    // VERIFIER-81
+    #[test]
+    fn a_limit_is_lacking_only_if_the_engine_says_so() {
+        assert_eq!(lacks(&SystemInfo::default()), []);
+        let info = SystemInfo {
+            memory_limit: Some(true),
+            cpu_cfs_quota: Some(false),
+            pids_limit: Some(false),
+            ..SystemInfo::default()
+        };
+        let lacking: Vec<_> = lacks(&info).into_iter().map(|(ability, _)| ability).collect();
+        assert_eq!(lacking, [Ability::LimitCpus, Ability::LimitProcesses]);
     }
 
     // VERIFIER-20

@@ -110,6 +110,9 @@ impl Verifier for DockerVerifier {
             if let Err(error) = cancel.run_until_cancelled(self.engine.ping()).await? {
                 return Some(Verification::not_started(error.into()));
             }
+            if let Err(error) = self.engine.check_abilities(&self.config.pipeline) {
+                return Some(Verification::not_started(error));
+            }
             let green = match &self.warm {
                 None => None,
                 Some(warm) => match warm.attempt(self, attempt, cancel).await? {

@@ -49,8 +49,29 @@ pub struct Facts {
     /// Major and minor version of the kernel, if the engine says which it is.
     pub kernel: Option<(u32, u32)>,
     pub sharing: Sharing,
+    /// What the engine cannot do, each with the reason.
+    pub lacks: Vec<(Ability, String)>,
     /// A removal asks the processes of a container to end and waits for them, so they have to be killed before it.
     pub removes_politely: bool,
+}
+
+/// Something that a run may need and that not every engine can do. An engine names what it lacks in [`Facts::lacks`], and a run
+/// that needs it is refused before it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ability {
+    LimitMemory,
+    LimitCpus,
+    LimitProcesses,
+    /// A container may have the network of the engine.
+    Network,
+    /// A container without network reaches no address but its own.
+    NoNetwork,
+    /// The network of a running container is taken away and given back.
+    SwitchNetwork,
+    /// Addresses are closed to a container that has a network.
+    CloseAddresses,
+    /// Processes run as root.
+    Root,
 }
 
 /// How far an engine mounts directories of this machine.

@@ -3,13 +3,15 @@
 
 use crate::docker::{Address, DockerApi, find_address};
 use crate::driver::{
-    Answer, Command, Driver, DriverError, ExecState, Inspected, Labelled, Machine, Output,
+    Ability, Answer, Command, Driver, DriverError, ExecState, Facts, Inspected, Labelled, Machine,
+    Output,
 };
 use crate::engine_error::{EngineError, EngineUnavailable, Phase};
 use crate::remote_engine::FileSharing;
 use crate::request::{ContainerRequest, NewVolume, SentFile};
+use act_config::{Pipeline, User};
 use act_core::process::{self, Life, LookupResult, Process};
-use act_core::verification::{EngineIdentity, InfraError};
+use act_core::verification::{EngineIdentity, ErrorType, InfraError};
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
@@ -105,6 +107,26 @@ impl Engine {
     /// Returns the name and the version of the engine.
     pub fn identity(&self) -> &EngineIdentity {
         &self.driver().facts().identity
+    }
+
+    /// Checks that the engine can do everything that runs of a pipeline need.
+    ///
+    /// # Errors
+    /// `container_creation` with the first thing that it cannot do, and why.
+    pub fn check_abilities(&self, pipeline: &Pipeline) -> Result<(), InfraError> {
+        let Facts { host, identity, lacks, .. } = self.driver().facts();
+        let needs = needs(pipeline);
+        let Some((ability, why)) = lacks.iter().find(|(ability, _)| needs.contains(ability)) else {
+            return Ok(());
+        };
+        let EngineIdentity { name, version } = identity;
+        Err(InfraError::new(
+            ErrorType::ContainerCreation,
+            format!(
+                "the engine {name} {version} at {host} cannot {}, which this pipeline needs: {why}; or use another engine",
+                verb(*ability)
+            ),
+        ))
     }
 
     /// Asks for the size of the engine's machine.
@@ -395,6 +417,33 @@ impl Engine {
             Some((container.id, found))
         });
         Ok(orphans.collect())
+    }
+}
+
+/// Returns what runs of a pipeline need beyond what every engine can do.
+fn needs(pipeline: &Pipeline) -> Vec<Ability> {
+    let mut needs = vec![Ability::LimitMemory, Ability::LimitCpus, Ability::LimitProcesses];
+    let with = pipeline.all_steps().any(|step| step.network);
+    let without = pipeline.all_steps().any(|step| !step.network);
+    let mut need = |needed: bool, ability| needs.extend(needed.then_some(ability));
+    need(with, Ability::Network);
+    need(without, Ability::NoNetwork);
+    need(with && without, Ability::SwitchNetwork);
+    need(with && !pipeline.private_network, Ability::CloseAddresses);
+    need(pipeline.user == User::Root, Ability::Root);
+    needs
+}
+
+fn verb(ability: Ability) -> &'static str {
+    match ability {
+        Ability::LimitMemory => "limit memory",
+        Ability::LimitCpus => "limit CPU time",
+        Ability::LimitProcesses => "limit the number of processes",
+        Ability::Network => "give a step the network",
+        Ability::NoNetwork => "run a step without network",
+        Ability::SwitchNetwork => "switch the network between steps",
+        Ability::CloseAddresses => "close private addresses",
+        Ability::Root => "run steps as root",
     }
 }
 

@@ -423,7 +423,8 @@ async fn make(
     verifier: &DockerVerifier,
     cancel: &CancellationToken,
 ) -> Result<Option<Base>, NoBase> {
-    let DockerVerifier { engine, artifacts, .. } = verifier;
+    let DockerVerifier { engine, artifacts, config, .. } = verifier;
+    engine.check_abilities(&config.pipeline)?;
     if !engine.is_known_to_share_files() {
         return Err(NoBase("the engine does not mount directories of this machine".to_owned()));
     }
