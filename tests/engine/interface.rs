@@ -249,13 +249,12 @@ async fn a_tree_arrives_in_a_container_that_never_starts_and_is_seen_by_another_
             io::Read::read_to_string(&mut entry, &mut text).unwrap();
             assert_eq!(text, "changed\n");
         }
-        names.push(path.trim_end_matches('/').to_owned());
+        // The first part of a name is the engine's own.
+        let below = path.split_once('/').map(|(_, below)| below.trim_end_matches('/').to_owned());
+        names.extend(below.filter(|below| !below.is_empty()));
     }
     names.sort();
-    assert_eq!(
-        names,
-        ["tree", "tree/sub", "tree/sub/d", "tree/sub/file", "tree/sub/link", "tree/sub/program"]
-    );
+    assert_eq!(names, ["sub", "sub/d", "sub/file", "sub/link", "sub/program"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

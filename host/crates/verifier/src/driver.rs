@@ -266,7 +266,8 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
         archive: BoxStream<'static, io::Result<Bytes>>,
     ) -> Answer<'a, ()>;
 
-    /// Returns an archive of `path`, piece by piece.
+    /// Returns an archive of `path`, piece by piece. The first part of each name in it is the engine's own: the last part of
+    /// `path`, or nothing.
     fn download<'a>(
         &'a self,
         container: &'a str,
