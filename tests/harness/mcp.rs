@@ -205,6 +205,8 @@ impl Client {
         let text = result["content"][0]["text"].as_str().unwrap();
         let value = result["structuredContent"].clone();
         assert_eq!(serde_json::from_str::<Value>(text).unwrap(), value);
+        // JSON-1, JSON-4: a document names its version, and a statement of in-toto has its own.
+        assert_ne!(value["schema"] == 2, value["_type"].is_string(), "{name}: {value:#}");
         (value, result["isError"] == true)
     }
 

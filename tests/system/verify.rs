@@ -159,7 +159,7 @@ fn the_cache_is_shown_and_cleared_without_an_engine() {
     };
     let shown = cache(&["--json"]);
     assert_eq!((&shown["bytes"], &shown["caches"][0]["files"]), (&6.into(), &1.into()));
-    assert!(shown["caches"][0]["repo"].as_str().unwrap().starts_with("repo-"));
+    assert!(shown["caches"][0]["repo_key"].as_str().unwrap().starts_with("repo-"));
     assert_eq!(shown["on_engine"], Value::Null, "nobody could be asked");
     assert_eq!(cache(&["clear", "--json"])["bytes"], 6);
     assert_eq!(cache(&["show", "--json"])["caches"], Value::Array(vec![]));

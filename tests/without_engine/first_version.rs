@@ -28,7 +28,7 @@ fn first_version() -> Act {
 
 /// Changes the identity of the repository in the store to that of the unpacked one, because no archive can hold an
 /// inode.
-fn at_home() -> Act {
+pub(crate) fn at_home() -> Act {
     let act = first_version();
     let root = fs::canonicalize(act.repo()).unwrap();
     let identity = act_workspace::RootIdentity::of(&root).unwrap().to_string();
@@ -124,7 +124,8 @@ fn status_and_queue_are_those_of_the_repository() {
     assert_eq!(status["stuck_report"]["origin"], "own", "{status:#}");
     assert_eq!(status["stuck_report"]["resolved"], false, "{status:#}");
     // Its process is dead, so the first look has recorded its end.
-    assert_eq!(status["queued"], 0, "{status:#}");
+    assert_eq!(status["queued_count"], 0, "{status:#}");
+    assert_eq!(status["queued"], json!([]), "{status:#}");
     let queue = document(&act, "queue", &["queue"]);
     assert_eq!(queue["queued"], json!([]), "{queue:#}");
 }

@@ -65,7 +65,9 @@ fn an_end_and_a_need_are_two_documents_without_a_word_of_the_model_and_without_a
     assert!(environment.contains("PATH=") && !environment.contains(CANARY), "{environment}");
 
     // The repository has no commit, so there is nothing that a head or a difference could be about.
-    assert_eq!(all[1]["repo"], json!({"path": root, "head": null, "dirty": null}));
+    let identity = act_workspace::RootIdentity::of(&root).unwrap().to_string();
+    let repo = json!({"path": root, "identity": identity, "head": null, "dirty": null});
+    assert_eq!(all[1]["repo"], repo);
 }
 
 /// NOTIFY-5: exit code, result and stdout are those of a task without a command.

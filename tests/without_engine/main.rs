@@ -21,6 +21,7 @@ mod following;
 mod grants;
 mod hooks;
 mod init;
+mod json_versions;
 mod mcp;
 mod new_component;
 mod refusals;

@@ -218,7 +218,10 @@ impl Audit {
             }
             AuditCommand::Show { seq } => {
                 let record = task::audit_show(&repo, seq)?;
-                answer(output, &record, || record_lines(&record));
+                match output.is_json() {
+                    true => output.verbatim(&record),
+                    false => record_lines(&record).iter().for_each(|line| output.result_line(line)),
+                }
             }
             AuditCommand::Verify { head, accept_restart } => {
                 let head = head.as_deref();
@@ -242,12 +245,12 @@ impl Audit {
             }
             AuditCommand::Export { run_id, in_toto: _, sign: None } => {
                 let (statement, logs_cut) = task::audit_export(&repo, &run_id)?;
-                output.document(&statement);
+                output.verbatim(&statement);
                 note_cut_logs(output, &logs_cut);
             }
             AuditCommand::Export { run_id, in_toto: _, sign: Some(key) } => {
                 let (envelope, logs_cut) = task::audit_export_signed(&repo, &run_id, &key)?;
-                output.document(&envelope);
+                output.verbatim(&envelope);
                 note_cut_logs(output, &logs_cut);
             }
             AuditCommand::Anchor { send } => {

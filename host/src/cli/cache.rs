@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use super::{answer, block_on};
 use crate::output::{Line, Output};
-use act_core::Failure;
 use act_core::exit::Exit;
+use act_core::{Failure, Repo};
 use act_records::artifacts::{BaseSize, CacheSize};
 use act_task::{self as task, OnEngine};
 use act_verifier::CacheVolume;
@@ -105,6 +105,10 @@ enum Document {
     Cleared(Cleared),
 }
 
+impl act_core::Document for Document {
+    const NAME: &'static str = "cache";
+}
+
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Shown {
@@ -133,7 +137,8 @@ struct Cleared {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct OnDisk {
     image: String,
-    repo: String,
+    /// Name of the repository's directory, and a part of the digest of its path.
+    repo_key: String,
     bytes: u64,
     files: u64,
 }
@@ -142,7 +147,8 @@ struct OnDisk {
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "WarmBase"))]
 struct Base {
     key: String,
-    repo: String,
+    /// The repository by its path. Nothing else is recorded about it here.
+    repo: Repo,
     /// The image of the pipeline, by its name.
     image: String,
     /// Bytes of its files and of its image.
@@ -156,7 +162,8 @@ struct Base {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Volume {
     image: String,
-    repo: String,
+    /// Name of the repository's directory, and a part of the digest of its path.
+    repo_key: String,
     volume: String,
 }
 
@@ -167,7 +174,7 @@ fn total_of(bases: &[BaseSize]) -> u64 {
 fn bases(bases: &[BaseSize], lost: &BTreeSet<String>) -> Vec<Base> {
     let document = |base: &BaseSize| Base {
         key: base.key.clone(),
-        repo: base.repo.clone(),
+        repo: Repo { path: Some(base.repo.clone()), ..Repo::default() },
         image: base.image.clone(),
         bytes: base.bytes,
         image_lost: lost.contains(&base.key),
@@ -178,7 +185,7 @@ fn bases(bases: &[BaseSize], lost: &BTreeSet<String>) -> Vec<Base> {
 fn documents(caches: &[CacheSize]) -> Vec<OnDisk> {
     let document = |cache: &CacheSize| OnDisk {
         image: cache.image.clone(),
-        repo: cache.repo.clone(),
+        repo_key: cache.repo.clone(),
         bytes: cache.bytes,
         files: cache.files,
     };
@@ -188,7 +195,7 @@ fn documents(caches: &[CacheSize]) -> Vec<OnDisk> {
 fn volumes(found: &OnEngine) -> Option<Vec<Volume>> {
     let document = |cache: &CacheVolume| Volume {
         image: cache.image.clone(),
-        repo: cache.repo.clone(),
+        repo_key: cache.repo.clone(),
         volume: cache.volume.clone(),
     };
     found.as_ref().ok().map(|caches| caches.iter().map(document).collect())
@@ -243,7 +250,7 @@ mod tests {
 
     #[test]
     fn the_schema_is_written_down() {
-        act_core::event::schema::holds::<Document>("cache");
+        act_core::event::schema::document_holds::<Document>();
     }
 
     // CLI-15

@@ -16,8 +16,8 @@ use act_component::confined::{self, CheckLimits, Work};
 use act_component::registry::{ComponentDocument, ComponentList, State};
 use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party};
 use act_config::UserSettings;
-use act_core::Failure;
 use act_core::exit::Exit;
+use act_core::{Document, Failure};
 use act_task::capabilities::{
     self as task, CallDocument, Difference, FieldChange, InspectDocument, ModelText, Narrow,
     Proposal, Shown, WhyDocument,
@@ -219,7 +219,7 @@ impl Components {
             }
             Some(Action::Revoke { name }) => {
                 let document = task::revoke(&start, &name, &output.events())?;
-                answer(output, &document, || vec![decided("Revoked", &document.name)]);
+                answer(output, &Revoked(&document), || vec![decided("Revoked", &document.name)]);
             }
             Some(Action::Show { name }) => {
                 let shown = task::show(&start, &name)?;
@@ -228,7 +228,7 @@ impl Components {
             Some(Action::Narrow { name, drop, paths, origins }) => {
                 let narrow = Narrow { drop, paths, origins };
                 let document = task::narrow(start, &name, narrow, &output.events())?;
-                answer(output, &document, || vec![granted("Narrowed", &document)]);
+                answer(output, &Narrowed(&document), || vec![granted("Narrowed", &document)]);
             }
             Some(Action::Why { name, object }) => {
                 let why = task::why(&start, &name, &object)?;
@@ -411,6 +411,30 @@ struct Approved<'a> {
     component: &'a ComponentDocument,
     /// Differences from the component that was approved under this name before; null when there was none.
     difference: Option<&'a Difference>,
+}
+
+impl Document for Approved<'_> {
+    const NAME: &'static str = "components-approve";
+}
+
+/// The document of `act components narrow --json`.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(transparent)]
+struct Narrowed<'a>(&'a ComponentDocument);
+
+impl Document for Narrowed<'_> {
+    const NAME: &'static str = "components-narrow";
+}
+
+/// The document of `act components revoke --json`.
+#[derive(serde::Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(transparent)]
+struct Revoked<'a>(&'a ComponentDocument);
+
+impl Document for Revoked<'_> {
+    const NAME: &'static str = "components-revoke";
 }
 
 fn ask(output: &Output) -> Result<(), Failure> {
@@ -934,6 +958,9 @@ mod tests {
     #[test]
     fn the_schema_of_an_approval_is_published() {
         // EVENT-8
-        schema::holds::<Approved<'_>>("components-approve");
+        schema::document_holds::<Approved<'_>>();
+        // The grants that remain of the component that the refusal names.
+        schema::document_holds::<Narrowed<'_>>();
+        schema::document_holds::<Revoked<'_>>();
     }
 }

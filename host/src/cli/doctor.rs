@@ -21,7 +21,7 @@ use act_config::{
 };
 use act_core::event::Events;
 use act_core::exit::Exit;
-use act_core::{Failure, Usd};
+use act_core::{Document, Failure, Usd};
 use act_model::{
     Ask, Deadlines, Key, ModelError, ModelErrorKind, ModelServer, Origin, Rates, Service, Stop,
     TokenLedger, ToolMode, ToolSpec, Turn, WireName,
@@ -121,6 +121,10 @@ struct Report {
     excluded: Option<Vec<Excluded>>,
     /// The names that a task may write only with `--allow-path`; only with `--guarded`.
     guarded: Option<Vec<GuardedName>>,
+}
+
+impl Document for Report {
+    const NAME: &'static str = "doctor";
 }
 
 /// A name of files that other programs obey or execute.
@@ -1106,7 +1110,7 @@ mod tests {
     #[test]
     fn the_schema_of_a_report_is_published() {
         // EVENT-8
-        schema::holds::<Report>("doctor");
+        schema::document_holds::<Report>();
     }
 
     #[test]

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use crate::output::Output;
 use act_core::exit::Exit;
-use act_documents::{MAX_BYTES, Publishing, Refused};
+use act_documents::{Listing, MAX_BYTES, Publishing, Refused};
 use act_records::artifacts::ArtifactDir;
 
 const AFTER_HELP: &str = "\
@@ -164,8 +164,12 @@ struct Finish {
 impl Edit {
     pub(super) fn run(self, output: &Output) -> Exit {
         match self.action.perform() {
-            Ok(answer) => {
+            Ok(Performed::Edit(answer)) => {
                 output.json(&answer);
+                Exit::Ok
+            }
+            Ok(Performed::List(listing)) => {
+                output.document(&listing);
                 Exit::Ok
             }
             Err(refused) => {
@@ -177,9 +181,9 @@ impl Edit {
 }
 
 impl Action {
-    /// Performs the edit and returns the answer of a success, as JSON text.
-    fn perform(self) -> Result<String, Refused> {
-        match self {
+    /// Performs the edit and returns the answer of a success.
+    fn perform(self) -> Result<Performed, Refused> {
+        let answer = match self {
             Self::EditLine(EditLine { expected, index, new }) => {
                 let new = text("--new", new)?;
                 let index = usize::try_from(index).unwrap_or(usize::MAX);
@@ -189,7 +193,7 @@ impl Action {
                     index,
                     &new,
                 )?;
-                Ok(Answer { new_version: Some(after.version()), ..yes() }.print())
+                Answer { new_version: Some(after.version()), ..yes() }.print()
             }
             Self::FullRewrite(FullRewrite { expected, content, content_file }) => {
                 let content = content_of(content, content_file)?;
@@ -199,7 +203,7 @@ impl Action {
                     &content,
                 )?;
                 let (version, count) = (after.version(), after.lines().len());
-                Ok(Answer { new_version: Some(version), line_count: Some(count), ..yes() }.print())
+                Answer { new_version: Some(version), line_count: Some(count), ..yes() }.print()
             }
             Self::Finish(Finish { expected, decision, notes }) => {
                 // Bytes that are not text cannot be a decision, so any replacement is refused as well.
@@ -211,13 +215,21 @@ impl Action {
                 let decision =
                     act_documents::finish(path, expected.expect_version, &decision, &notes, place)?;
                 let decision = Some(decision.word());
-                Ok(Answer { decision, notes: Some(notes), ..yes() }.print())
+                Answer { decision, notes: Some(notes), ..yes() }.print()
             }
-            Self::Show(document) => Ok(act_documents::show(&document.file)?.print()),
-            Self::Queue => listed(Decision::Pass),
-            Self::Review => listed(Decision::Hold),
-        }
+            Self::Show(document) => act_documents::show(&document.file)?.print(),
+            Self::Queue => return listed(Decision::Pass),
+            Self::Review => return listed(Decision::Hold),
+        };
+        Ok(Performed::Edit(answer))
     }
+}
+
+/// What an action of `act edit` answers with.
+enum Performed {
+    /// An answer of the document protocol, or the document itself, as JSON text. The protocol defines it exactly.
+    Edit(String),
+    List(Listing),
 }
 
 impl Expected {
@@ -226,8 +238,8 @@ impl Expected {
     }
 }
 
-fn listed(decision: Decision) -> Result<String, Refused> {
-    Ok(serde_json::to_string(&publishing(Path::new("."))?.list(decision)?).unwrap_or_default())
+fn listed(decision: Decision) -> Result<Performed, Refused> {
+    publishing(Path::new("."))?.list(decision).map(Performed::List)
 }
 
 /// The answer to an edit: `ok`, and the fields of this call or of the refusal; fields without a value are omitted.
@@ -341,8 +353,6 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    use act_documents::Listing;
-
     /// The answer of `edit show`: the document as it is in its file, including fields that act does not know.
     #[derive(serde::Deserialize, schemars::JsonSchema)]
     #[schemars(title = "Document", extend("additionalProperties" = true))]
@@ -368,7 +378,7 @@ mod tests {
     #[test]
     fn the_schemas_are_written_down() {
         act_core::event::schema::holds::<Answer>("edit");
-        act_core::event::schema::holds::<Listing>("edit-queue");
+        act_core::event::schema::document_holds::<Listing>();
     }
 
     // security line 182

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use act_core::exit::Exit;
-use act_core::{Failure, shell_word};
+use act_core::{Failure, Repo, shell_word};
 use act_fs::{Dir, Durability, read_bounded};
 use act_task::{HookAgent, HookAnswer, HookArgs, HookState, MAX_EVENT};
 use clap::Subcommand;
@@ -48,7 +48,7 @@ pub(super) fn called(by: Called, output: &Output) -> Exit {
     if let Some(text) = answer.on_stderr(agent) {
         output.notice(&format!("{text}\n"));
     }
-    output.document(&answer.document(agent));
+    output.verbatim(&answer.document(agent));
     Exit::Ok
 }
 
@@ -57,7 +57,7 @@ pub(super) fn called_wrongly(error: &str, output: &Output) -> Exit {
     let first = error.lines().next().unwrap_or_default();
     output.notice(&format!("act: {first}\n"));
     let text = format!("act: not verified: {first}; `act init --for` writes the hook again");
-    output.document(&json!({"systemMessage": text}));
+    output.verbatim(&json!({"systemMessage": text}));
     Exit::Ok
 }
 
@@ -207,12 +207,15 @@ enum Git {
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct Switched {
-    /// Root of the repository.
-    repo: String,
+    repo: Repo,
     /// Agents are held in this repository.
     on: bool,
     /// The command changed that.
     changed: bool,
+}
+
+impl act_core::Document for Switched {
+    const NAME: &'static str = "hook";
 }
 
 /// The document of `act hook git --json`.
@@ -227,13 +230,22 @@ struct InGit {
     changed: bool,
 }
 
+impl act_core::Document for InGit {
+    const NAME: &'static str = "hook";
+}
+
 #[cfg(test)]
-#[derive(schemars::JsonSchema)]
-#[schemars(untagged)]
+#[derive(Serialize, schemars::JsonSchema)]
+#[serde(untagged)]
 #[expect(dead_code, reason = "only the schema of the documents is needed")]
 enum Document {
     Switched(Switched),
     InGit(InGit),
+}
+
+#[cfg(test)]
+impl act_core::Document for Document {
+    const NAME: &'static str = <Switched as act_core::Document>::NAME;
 }
 
 impl Hook {
@@ -252,7 +264,7 @@ impl Hook {
 
 fn switch(root: &Path, off: bool, output: &Output) -> Result<Exit, Failure> {
     let changed = HookState::of_user(Some(root))?.set_off(root, off)?;
-    let document = Switched { repo: root.display().to_string(), on: !off, changed };
+    let document = Switched { repo: act_task::repository(root), on: !off, changed };
     answer(output, &document, || {
         let state = if off { "off" } else { "on" };
         let so = if changed { "now" } else { "already" };
@@ -364,7 +376,7 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<Document>("hook");
+        schema::document_holds::<Document>();
     }
 
     // HOOK-31

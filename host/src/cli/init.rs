@@ -104,6 +104,10 @@ struct Written {
     tried: Option<Tried>,
 }
 
+impl act_core::Document for Written {
+    const NAME: &'static str = "init";
+}
+
 /// The document of `act init --check --json` if an agent.yaml exists already.
 #[derive(Debug, serde::Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
@@ -112,13 +116,22 @@ struct Checked {
     tried: Tried,
 }
 
+impl act_core::Document for Checked {
+    const NAME: &'static str = "init";
+}
+
 #[cfg(test)]
-#[derive(schemars::JsonSchema)]
-#[schemars(untagged)]
+#[derive(serde::Serialize, schemars::JsonSchema)]
+#[serde(untagged)]
 #[expect(dead_code, reason = "only the schema of the documents is needed")]
 enum Document {
     Written(Written),
     Checked(Checked),
+}
+
+#[cfg(test)]
+impl act_core::Document for Document {
+    const NAME: &'static str = <Written as act_core::Document>::NAME;
 }
 
 impl Init {

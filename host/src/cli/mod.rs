@@ -32,12 +32,11 @@ use std::path::PathBuf;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
-use serde::Serialize;
 
 use crate::output::{self, ColourWish, Line, Output, RepoHint, Style};
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
-use act_core::{Failure, shell_word};
+use act_core::{Document, Failure, Schema, shell_word};
 
 /// Version, package and commit, behind the name `act`. Other programs have that name, so a report has to say which one it is
 /// about.
@@ -105,6 +104,7 @@ Other variables:
   AGENT_ARTIFACT_DIR  directory for runs, proposals and the history;
                       default: ~/.agent-artifacts
   DOCKER_HOST         address of the container engine, if not the usual socket
+  ACT_JSON_SCHEMA     1: JSON as before version 0.2; 0.3 will not have that
   ACT_HOOK            off: hooks of agents and of git let everything go
   NO_COLOR            if not empty, no colour, as with --color never";
 
@@ -298,14 +298,23 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
         Err(error) => return print_clap_error(&error, &arguments),
     };
     let is_set = |option| typed::<bool>(&matches, option).is_some();
+    let schema = Schema::asked_for(std::env::var_os(Schema::VARIABLE).as_deref());
     let output = Output::new(Style {
         colour: color.into(),
         verbose: is_set("verbose"),
         json: is_set("json"),
         dry_run: is_set("dry_run"),
+        schema: schema.as_ref().copied().unwrap_or_default(),
         secrets: secrets(),
         repo: repo_hint(&matches),
     });
+    if let Err(failure) = schema {
+        if hook::is_call(&arguments) {
+            return hook::called_wrongly(&failure.message, &output);
+        }
+        output.failure(&failure);
+        return failure.exit;
+    }
     components::confine(typed::<PathBuf>(&matches, "repo").cloned());
     let catches_signals = command.catches_signals();
     let exit = command.run(color, &output).unwrap_or_else(|failure| {
@@ -322,7 +331,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 /// Prints the result of a command: one JSON document with `--json`, and lines for people without.
-fn answer(output: &Output, document: &impl Serialize, lines: impl FnOnce() -> Vec<Line>) {
+fn answer(output: &Output, document: &impl Document, lines: impl FnOnce() -> Vec<Line>) {
     if output.is_json() {
         output.document(document);
     } else {

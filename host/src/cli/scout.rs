@@ -92,7 +92,12 @@ impl Scout {
         }
         if facts {
             let facts = block_on(task::facts(args, &output.events()))??;
-            answer(output, &facts.document, || facts_lines(&scout, &facts));
+            match output.is_json() {
+                true => output.verbatim(&facts.document),
+                false => {
+                    facts_lines(&scout, &facts).iter().for_each(|line| output.result_line(line))
+                }
+            }
         } else {
             let report = block_on(task::scout(args, &output.events()))??;
             let name = &report.scout;

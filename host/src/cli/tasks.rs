@@ -119,7 +119,7 @@ async fn follow(start: &Path, output: &Output) -> Result<(), Failure> {
     let mut printed = BTreeMap::new();
     let mut idle_said = false;
     while !cancel.is_cancelled() && !output.is_closed() {
-        let changed = follower.look().await?;
+        let changed = follower.look()?;
         let now = Utc::now();
         let columns = output.columns();
         for task in &changed {
@@ -186,7 +186,8 @@ fn followed_line(
     now: Option<DateTime<Utc>>,
     output: &Output,
 ) -> Line {
-    let name = Path::new(&task.repo.path).file_name().unwrap_or(task.repo.path.as_ref());
+    let root = task.repo.root();
+    let name = Path::new(root).file_name().unwrap_or(root.as_ref());
     let wide = columns.saturating_sub(OTHERS).clamp(*NAME.start(), *NAME.end());
     let name = output.cut(&name.to_string_lossy(), wide);
     let blanks = " ".repeat(wide.saturating_sub(name.width()));
@@ -238,12 +239,13 @@ fn brief(seconds: u64) -> String {
 
 fn status_lines(status: &task::Status, output: &Output) -> Vec<Line> {
     let line = |title: &str, text: &str| Line::of(Tone::Strong, title).and(Tone::Plain, text);
-    let mut lines = vec![line("Repository:", &format!(" {}", status.repo.root))];
+    let root = status.repo.root();
+    let mut lines = vec![line("Repository:", &format!(" {root}"))];
     match &status.running {
         Some(task) => lines.extend(task_lines("Running:", task, output)),
         None => lines.push(line("Running:", " nothing")),
     }
-    lines.push(line("Waiting:", &format!(" {}", status.queued)));
+    lines.push(line("Waiting:", &format!(" {}", status.queued_count)));
     if let Some(task) = &status.last {
         lines.extend(task_lines("Last:", task, output));
     }
@@ -253,7 +255,7 @@ fn status_lines(status: &task::Status, output: &Output) -> Vec<Line> {
             (Origin::Own, Some(task_id)) => format!(" of {task_id}"),
             (Origin::Own, None) => String::new(),
         };
-        let path = from_here(Path::new(&status.repo.root), &report.path);
+        let path = from_here(Path::new(root), &report.path);
         let resolved = if report.resolved { ", resolved" } else { "" };
         lines.push(line("Stuck report:", &format!(" {path}{whose}{resolved}")));
     }
@@ -300,7 +302,10 @@ fn queue_lines(queue: &task::Queue, output: &Output) -> Vec<Line> {
     let lines: Vec<_> =
         running.chain(waiting).flat_map(|(title, task)| task_lines(&title, task, output)).collect();
     match lines.is_empty() {
-        true => vec![Line::plain(format!("Nothing runs or waits in {}", queue.repo.root))],
+        true => {
+            let root = queue.repo.root();
+            vec![Line::plain(format!("Nothing runs or waits in {root}"))]
+        }
         false => lines,
     }
 }
@@ -349,7 +354,7 @@ impl History {
 fn history_lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
     let mut lines = task_lines("", task, output).to_vec();
     if all {
-        lines.push(detail(&format!("in {}", task.repo)));
+        lines.extend(task.repo.path.as_ref().map(|root| detail(&format!("in {root}"))));
     }
     let runs = task.run_ids.len();
     lines.extend(task.run_ids.last().map(|last| {
@@ -371,6 +376,7 @@ fn history_lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
 mod tests {
     use super::*;
     use crate::output::Style;
+    use act_core::Repo;
 
     fn task(state: TaskState) -> Task {
         Task {
@@ -394,7 +400,7 @@ mod tests {
             owner: Some("runs"),
             tokens: Default::default(),
             cost_usd: None,
-            repo: "/r".into(),
+            repo: Default::default(),
         }
     }
 
@@ -405,9 +411,8 @@ mod tests {
 
     fn followed(change: impl Fn(&mut FollowedTask)) -> FollowedTask {
         let mut task = FollowedTask {
-            schema: 2,
             task_id: "t-abc123".into(),
-            repo: act_task::RepoNow { path: "/home/me/parser".into(), head: None, dirty: None },
+            repo: Repo { path: Some("/home/me/parser".into()), ..Repo::default() },
             state: TaskState::Running,
             position: None,
             doing: Some("Running verification...".into()),
@@ -485,7 +490,7 @@ mod tests {
     fn no_name_makes_a_row_longer_than_the_terminal_or_two_of_it() {
         let long = "a\u{1b}[2J name \n日本語".repeat(20);
         let task = followed(|task| {
-            task.repo.path = format!("/r/{long}");
+            task.repo.path = Some(format!("/r/{long}"));
             task.step = step(&long);
         });
         for columns in [30, 60, 100, 200] {

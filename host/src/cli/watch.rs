@@ -61,6 +61,10 @@ struct WatchAddress {
     expires: Option<String>,
 }
 
+impl act_core::Document for WatchAddress {
+    const NAME: &'static str = "watch";
+}
+
 impl Watch {
     pub(super) fn run(self, output: &Output) -> Result<Exit, Failure> {
         block_on(self.serve(output))?
@@ -215,7 +219,7 @@ mod tests {
     #[test]
     fn the_schema_of_an_address_is_published() {
         // EVENT-8
-        schema::holds::<WatchAddress>("watch");
+        schema::document_holds::<WatchAddress>();
     }
 
     // attack 621

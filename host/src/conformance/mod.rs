@@ -19,6 +19,7 @@ use act_component::{
     AdmissionError, Capability, ComponentHost, Grant, Inspection, Kind, Limits, LoadError, Loaded,
     Need, NotAComponent, Outbound, usual,
 };
+use act_core::Document;
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_model::scripted::Script;
 
@@ -62,6 +63,10 @@ pub struct Conformance {
     /// Duration of the slowest query, and the peak memory of any query.
     pub slowest_ms: u64,
     pub memory_bytes: u64,
+}
+
+impl Document for Conformance {
+    const NAME: &'static str = "components-test";
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -249,6 +254,6 @@ mod tests {
     #[test]
     fn the_schema_of_a_test_is_published() {
         // EVENT-8
-        schema::holds::<Conformance>("components-test");
+        schema::document_holds::<Conformance>();
     }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use act_core::terminal_text;
-use act_core::{Failure, Usd};
+use act_core::{Document, Failure, Schema, Usd, Versioned};
 use act_reports::failures::{Failures, Log};
 use act_workspace::is_repo_path;
 use rmcp::model::CallToolResult;
@@ -41,6 +41,10 @@ pub(super) struct Verified {
     evidence: Evidence,
     /// Warnings with `code`, `step` and `message`.
     warnings: Value,
+}
+
+impl Document for Verified {
+    const NAME: &'static str = "mcp-verify";
 }
 
 /// The step that ended a run.
@@ -90,6 +94,10 @@ pub(super) struct Running {
     /// What it did last.
     message: String,
     next: String,
+}
+
+impl Document for Running {
+    const NAME: &'static str = "mcp-running";
 }
 
 impl Running {
@@ -142,8 +150,8 @@ fn of_verification(repo: &Path, ended: &Ended) -> CallToolResult {
         Some(tail) if get("/status") == "FAIL" => places(repo, tail),
         _ => vec![],
     };
-    fitted(
-        Verified {
+    own(
+        &Verified {
             state: "done",
             verdict: get("/status"),
             run_id: get("/run_id"),
@@ -211,7 +219,7 @@ fn of_task(ended: &Ended) -> CallToolResult {
             "`apply` with this task_id makes these changes and verifies them".into(),
         );
     }
-    fitted(Value::Object(result), false)
+    own(&result, false)
 }
 
 /// Returns the result of a command that looks something up: its document.
@@ -230,18 +238,18 @@ pub(super) fn of_document(ended: &Ended) -> CallToolResult {
 /// Returns the result of a command that was refused, cancelled, or printed nothing.
 fn without_document(ended: &Ended) -> CallToolResult {
     match &ended.document {
-        _ if ended.cancelled => fitted(json!({"state": "cancelled"}), false),
+        _ if ended.cancelled => own(&json!({"state": "cancelled"}), false),
         Some(refusal) if refusal.get("code").is_some() => {
             let get = |field: &str| refusal.get(field).cloned().unwrap_or_default();
             let (code, message) = (get("code"), get("message"));
             let (hint, exit_code) = (get("hint"), get("exit_code"));
-            fitted(
-                json!({"code": code, "message": message, "hint": hint, "exit_code": exit_code}),
+            own(
+                &json!({"code": code, "message": message, "hint": hint, "exit_code": exit_code}),
                 true,
             )
         }
-        _ => fitted(
-            json!({
+        _ => own(
+            &json!({
                 "code": "no_result",
                 "message": format!("act ended without a result: {}", ended.stderr.trim()),
                 "hint": "run the command in a terminal; `act doctor` checks the set-up",
@@ -256,12 +264,17 @@ fn without_document(ended: &Ended) -> CallToolResult {
 pub(super) fn refused(failure: &Failure) -> CallToolResult {
     let (code, message) = (failure.code, &failure.message);
     let (hint, exit_code) = (&failure.hint, failure.exit as u8);
-    fitted(json!({"code": code, "message": message, "hint": hint, "exit_code": exit_code}), true)
+    own(&json!({"code": code, "message": message, "hint": hint, "exit_code": exit_code}), true)
+}
+
+/// Returns a result of the server's own, which is a document of the second version as those of commands are.
+pub(super) fn own(result: &impl Serialize, is_error: bool) -> CallToolResult {
+    fitted(Versioned::of(result), is_error)
 }
 
 /// Returns a result of at most [`MAX_RESULT`] bytes. Of texts that are too long the end of a log stays, and the beginning of
 /// others; `cut` names them.
-pub(super) fn fitted(result: impl Serialize, is_error: bool) -> CallToolResult {
+fn fitted(result: impl Serialize, is_error: bool) -> CallToolResult {
     let mut value = serde_json::to_value(result).unwrap_or_default();
     inert(&mut value);
     if !value.is_object() {
@@ -275,8 +288,9 @@ pub(super) fn fitted(result: impl Serialize, is_error: bool) -> CallToolResult {
     let mut cut = Vec::<String>::new();
     while size(&value) > MAX_RESULT {
         let Some(name) = halve_longest(&mut value) else {
+            let message = "the result has more than 64 kB";
             value =
-                json!({"code": "result_too_large", "message": "the result has more than 64 kB"});
+                json!({"schema": Schema::NUMBER, "code": "result_too_large", "message": message});
             break;
         };
         if !cut.contains(&name) {
@@ -380,8 +394,8 @@ mod tests {
     #[test]
     fn the_schemas_of_results_are_published() {
         // EVENT-8
-        schema::holds::<Verified>("mcp-verify");
-        schema::holds::<Running>("mcp-running");
+        schema::document_holds::<Verified>();
+        schema::document_holds::<Running>();
     }
 
     #[test]

@@ -12,9 +12,9 @@ use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
-use act_core::Usd;
 use act_core::exit::Exit;
 use act_core::terminal_text;
+use act_core::{Schema, Usd};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
@@ -153,6 +153,8 @@ fn spawn(repo: &Path, line: &CommandLine) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(&line.arguments).arg("--json").arg("--repo").arg(repo);
     command.env(PARENT, std::process::id().to_string());
+    // The results of tools have one version, whatever the caller of the server wants of commands.
+    command.env_remove(Schema::VARIABLE);
     // A signal for the client's terminal is not meant for the command, which the server ends itself.
     command.current_dir("/").process_group(0);
     let stdin = if line.stdin.is_empty() { Stdio::null() } else { Stdio::piped() };

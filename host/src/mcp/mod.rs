@@ -603,10 +603,10 @@ impl Server {
                     return answer::of(job, &*job.wait().await);
                 },
                 () = &mut deadline => {
-                    return answer::fitted(answer::Running::of(job), false);
+                    return answer::own(&answer::Running::of(job), false);
                 }
                 () = context.ct.cancelled() => {
-                    return answer::fitted(answer::Running::of(job), false);
+                    return answer::own(&answer::Running::of(job), false);
                 }
             }
         }

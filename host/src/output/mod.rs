@@ -21,7 +21,7 @@ use std::borrow::Cow;
 use std::io::{IsTerminal, Read, Write};
 use std::time::Duration;
 
-use act_core::{Failure, terminal_text};
+use act_core::{Document, Failure, Schema, terminal_text};
 use serde::Serialize;
 
 use act_core::event::{Events, Sink};
@@ -48,6 +48,8 @@ pub struct Style {
     pub json: bool,
     /// stdout is for the patch of a dry run, unless it is for a program.
     pub dry_run: bool,
+    /// The version of the documents on stdout.
+    pub schema: Schema,
     /// Keys that must not be printed.
     pub secrets: Secrets,
     /// The repository that `--repo` named; `None` for a command that works in the current directory.
@@ -68,6 +70,7 @@ pub struct Output {
     verbose: bool,
     json: bool,
     dry_run: bool,
+    schema: Schema,
     secrets: Secrets,
     repo: Option<RepoHint>,
 }
@@ -87,6 +90,7 @@ impl Output {
             verbose: style.verbose,
             json: style.json,
             dry_run: style.dry_run,
+            schema: style.schema,
             secrets: style.secrets,
             repo: style.repo,
         }
@@ -167,11 +171,20 @@ impl Output {
         self.json
     }
 
-    /// Prints the result of a command for a program: one line of JSON.
-    pub fn document(&self, document: &impl Serialize) {
+    /// Prints the result of a command for a program: one line of JSON, in the version that the caller wants.
+    pub fn document(&self, document: &impl Document) {
+        self.line_of_json(&self.schema.to_json(document));
+    }
+
+    /// Prints one line of JSON whose shape is defined elsewhere, by a standard, by another program, or by the file that holds
+    /// it, so that it has no version of ours.
+    pub fn verbatim(&self, value: &impl Serialize) {
         // Serialisation fails only for maps whose keys are not text.
-        let text = serde_json::to_string(document).unwrap_or_default();
-        self.out(&format!("{}\n", terminal_text::json(&text)));
+        self.line_of_json(&serde_json::to_string(value).unwrap_or_default());
+    }
+
+    fn line_of_json(&self, text: &str) {
+        self.out(&format!("{}\n", terminal_text::json(text)));
     }
 
     /// Prints the result of a command without events, with a line feed at its end.
@@ -267,7 +280,7 @@ impl Output {
         failure_lines(failure).iter().for_each(|line| self.progress(line));
         // A usage error is for the person who typed the command.
         if self.json && failure.exit != Exit::Usage {
-            self.out(&format!("{}\n", terminal_text::json(&failure.to_json())));
+            self.document(&failure.document());
         }
     }
 

@@ -206,7 +206,7 @@ fn status_tells_what_runs_and_what_ended_last() {
     let empty = document(&act, &["status", "--json"]);
     schema("status").validate(&empty).unwrap();
     assert_eq!(
-        (&empty["running"], &empty["queued"], &empty["last"]),
+        (&empty["running"], &empty["queued_count"], &empty["last"]),
         (&json!(null), &json!(0), &json!(null))
     );
     act.clone().run("look at it").status(0);

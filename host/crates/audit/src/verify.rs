@@ -6,6 +6,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+use act_core::Document;
 use serde::Serialize;
 
 use super::chain::{GENESIS, LogLine, Torn, parse_line};
@@ -52,6 +53,10 @@ pub struct LogVerification {
     pub logs_cut: Vec<String>,
     /// Number of the record with the hash that the user gave; null when there is none, or when no hash was given.
     pub asked_seq: Option<u64>,
+}
+
+impl Document for LogVerification {
+    const NAME: &'static str = "audit-verify";
 }
 
 impl LogVerification {

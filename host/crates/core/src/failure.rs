@@ -3,6 +3,7 @@
 
 use serde::Serialize;
 
+use crate::Document;
 use crate::event::VERSION;
 use crate::exit::Exit;
 
@@ -33,9 +34,9 @@ impl Failure {
         self
     }
 
-    /// Returns the line that a command with `--json` prints instead of a result.
-    pub fn to_json(&self) -> String {
-        let refusal = Refusal {
+    /// Returns the document that a command with `--json` prints instead of a result.
+    pub fn document(&self) -> Refusal<'_> {
+        Refusal {
             v: VERSION,
             r#type: match self.exit {
                 Exit::Refused => Word::Refused,
@@ -45,8 +46,7 @@ impl Failure {
             message: &self.message,
             hint: self.hint.as_deref(),
             exit_code: self.exit as u8,
-        };
-        serde_json::to_string(&refusal).unwrap_or_default()
+        }
     }
 }
 
@@ -54,6 +54,7 @@ impl Failure {
 #[derive(Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Refusal<'a> {
+    /// Version of the lines of `act run --json`, of which this may be one.
     v: u32,
     r#type: Word,
     /// A stable word.
@@ -62,6 +63,10 @@ pub struct Refusal<'a> {
     /// What to do next.
     hint: Option<&'a str>,
     exit_code: u8,
+}
+
+impl Document for Refusal<'_> {
+    const NAME: &'static str = "refusal";
 }
 
 #[derive(Serialize)]
@@ -77,16 +82,21 @@ enum Word {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Schema;
 
     #[test]
     fn a_refusal_is_one_line_of_json() {
         // CLI-15
         let refused = Failure::refused("task_empty", "task is empty");
         assert_eq!(
-            refused.to_json(),
+            Schema::First.to_json(&refused.document()),
             r#"{"v":1,"type":"refused","code":"task_empty","message":"task is empty","hint":null,"exit_code":1}"#
         );
+        assert_eq!(
+            Schema::Second.to_json(&refused.document()),
+            r#"{"schema":2,"v":1,"type":"refused","code":"task_empty","message":"task is empty","hint":null,"exit_code":1}"#
+        );
         let failed = Failure { exit: Exit::Infra, ..refused };
-        assert!(failed.to_json().contains(r#""type":"failed""#));
+        assert!(Schema::Second.to_json(&failed.document()).contains(r#""type":"failed""#));
     }
 }

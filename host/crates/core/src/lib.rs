@@ -11,6 +11,7 @@
 //! - [`check::Checked`]: how a command ended that the model ran while it worked; a [`check::Checker`] runs it.
 //! - [`consent::Consent`]: the person for whom a task works, asked while it works.
 //! - [`Usd`]: a sum of money, exact to a nano-dollar.
+//! - [`Document`]: a JSON document that a command prints, in the version that [`Schema`] names.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
 //! - [`user_command`]: a command that the user names in `config.toml`, which no repository can change.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
@@ -26,6 +27,7 @@
 pub mod check;
 pub mod clock;
 pub mod consent;
+mod document;
 pub mod event;
 pub mod evidence;
 pub mod exit;
@@ -44,6 +46,7 @@ mod usd;
 pub mod user_command;
 pub mod verification;
 
+pub use document::{Document, Repo, Schema, Versioned};
 pub use failure::{Failure, Refusal};
 pub use outcome::{Outcome, StuckReason, TaskState, reason};
 pub use run_id::{RunId, RunIdError};

@@ -19,7 +19,7 @@ use serde::de::value::{Error as NoCode, StrDeserializer};
 use serde::{Deserialize, Serialize, Serializer};
 use tokio_util::sync::CancellationToken;
 
-use crate::RunId;
+use crate::{Document, RunId};
 
 /// Runs the whole pipeline once.
 pub trait Verifier: Send + Sync {
@@ -147,6 +147,10 @@ impl Serialize for Verification {
     }
 }
 
+impl Document for Verification {
+    const NAME: &'static str = VerifyResponse::NAME;
+}
+
 /// PASS and FAIL have no error fields, INFRA_ERROR has both.
 #[derive(Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -173,6 +177,10 @@ struct VerifyResponse<'a> {
     /// True when the reused run had not ended when the command began, and was waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     joined: Option<bool>,
+}
+
+impl Document for VerifyResponse<'_> {
+    const NAME: &'static str = "verify";
 }
 
 /// The judgement of one run of the pipeline about the tree.
@@ -585,7 +593,7 @@ mod tests {
 
     #[test]
     fn the_schema_is_written_down() {
-        crate::event::schema::holds::<VerifyResponse<'_>>("verify");
+        crate::event::schema::document_holds::<VerifyResponse<'_>>();
     }
 
     // VERIFIER-2

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::document_file::LONGEST_WAIT;
 use super::{MAX_BYTES, Refused};
-use act_core::clock;
+use act_core::{Document, clock};
 use act_fs::lock::{self, Kind};
 use act_fs::{Dir, Durability};
 
@@ -58,6 +58,10 @@ pub struct Listing {
     /// Files that another program created or changed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unreadable: Vec<String>,
+}
+
+impl Document for Listing {
+    const NAME: &'static str = "edit-queue";
 }
 
 fn list_name(decision: Decision) -> &'static str {

@@ -7,8 +7,8 @@ use rustix::process::Signal;
 use serde::Serialize;
 
 use crate::status::Lookup;
-use act_core::Failure;
 use act_core::process::{self, Life};
+use act_core::{Document, Failure};
 use act_records::store::{TaskRecord, TaskState};
 
 /// Longest time for the owner of a running task to end it; most of it is for a container that does not stop.
@@ -35,6 +35,10 @@ pub struct Cancellation {
     pub was: TaskState,
     /// False when the task was asked to end and has not ended yet.
     pub ended: bool,
+}
+
+impl Document for Cancellation {
+    const NAME: &'static str = "cancel";
 }
 
 /// Ends a task of another process: a waiting one is removed from the queue, a running one is asked to end.
@@ -150,6 +154,6 @@ mod tests {
     #[test]
     fn the_schema_of_a_cancellation_is_published() {
         // EVENT-8
-        schema::holds::<Cancellation>("cancel");
+        schema::document_holds::<Cancellation>();
     }
 }

@@ -13,7 +13,7 @@ use crate::run::{Accepted, RunArgs};
 use crate::{prepare, queue, run};
 use act_core::event::Sink;
 use act_core::exit::Exit;
-use act_core::{Failure, fail_point};
+use act_core::{Document, Failure, fail_point};
 
 /// Longest time until the child has taken the task; it only has to open the database.
 const LONGEST_START: Duration = Duration::from_secs(20);
@@ -26,6 +26,10 @@ pub struct Detached {
     pub task_id: String,
     /// Position among the waiting tasks of the repository when the task was accepted, from 1.
     pub position: u32,
+}
+
+impl Document for Detached {
+    const NAME: &'static str = "detached";
 }
 
 /// Accepts a task and starts a process that runs it. Returns when that process owns the task.
@@ -179,6 +183,6 @@ mod tests {
     #[test]
     fn the_schema_of_a_detached_task_is_published() {
         // EVENT-8
-        schema::holds::<Detached>("detached");
+        schema::document_holds::<Detached>();
     }
 }

@@ -8,8 +8,8 @@ use serde::Serialize;
 use crate::audit::edited_by;
 use crate::status::Lookup;
 use act_audit::as_object;
-use act_core::Failure;
 use act_core::event::{Patch, ProposedChange};
+use act_core::{Document, Failure};
 use act_records::store::{TaskRecord, TaskState};
 use act_workspace::{NoPatch, TaskPatch, patch_of_task};
 
@@ -30,6 +30,10 @@ pub struct TaskDiff {
     pub left_out: Vec<String>,
     #[serde(flatten)]
     pub patch: Patch,
+}
+
+impl Document for TaskDiff {
+    const NAME: &'static str = "diff";
 }
 
 /// Returns what a task changed; without an id, the newest task of the repository at `start` that could change files.
@@ -128,6 +132,6 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<TaskDiff>("diff");
+        schema::document_holds::<TaskDiff>();
     }
 }

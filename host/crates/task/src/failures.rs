@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::prepare;
 use act_core::verification::Status;
-use act_core::{Failure, RunId};
+use act_core::{Document, Failure, RunId};
 use act_records::artifacts::{ArtifactDir, LogError};
 use act_reports::failures::{Failures, Log};
 use act_workspace::{CopySet, PathGlobs};
@@ -31,6 +31,10 @@ pub struct FailureList {
     pub failures: Vec<PlacedFailure>,
     /// The number of failures that are not in the list.
     pub more: usize,
+}
+
+impl Document for FailureList {
+    const NAME: &'static str = "failures";
 }
 
 /// One failure: a test, or an error of a tool.
@@ -137,7 +141,7 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<FailureList>("failures");
+        schema::document_holds::<FailureList>();
     }
 
     #[test]

@@ -14,9 +14,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::attention::{Attention, OpenQuestions, need_of};
-use crate::repo_now::RepoNow;
 use crate::status::Lookup;
-use act_core::{Failure, TaskState, Usd, reason};
+use act_core::{Document, Failure, Repo, TaskState, Usd, reason};
 use act_records::store::{Task, TaskRecord};
 
 /// Bytes at the end of a journal from which a task is followed. What a task does at the moment is in its last lines.
@@ -32,11 +31,9 @@ const MAX_TEXT: usize = 200;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct FollowedTask {
-    /// Version of this document.
-    pub schema: u32,
     pub task_id: String,
-    /// The repository as it was when the task was first seen.
-    pub repo: RepoNow,
+    /// The repository, with its path at the submission and its state at the start of the task.
+    pub repo: Repo,
     #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
     pub state: TaskState,
     /// Position among the waiting tasks of the repository, from 1; null unless QUEUED.
@@ -61,6 +58,10 @@ pub struct FollowedTask {
     pub run_id: Option<String>,
 }
 
+impl Document for FollowedTask {
+    const NAME: &'static str = "status-follow";
+}
+
 /// A step of the pipeline that runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
@@ -71,9 +72,6 @@ pub struct FollowedStep {
     /// What the step took last time; null where that is not known.
     pub last_ms: Option<u64>,
 }
-
-/// Version of the document.
-const SCHEMA: u32 = 2;
 
 /// Looks at the tasks again and again.
 pub struct Follower {
@@ -105,7 +103,7 @@ impl Follower {
     /// # Errors
     ///
     /// The store cannot be read.
-    pub async fn look(&mut self) -> Result<Vec<FollowedTask>, Failure> {
+    pub fn look(&mut self) -> Result<Vec<FollowedTask>, Failure> {
         self.lookup.record_dead_tasks(None)?;
         let mut changed = vec![];
         let mut positions = BTreeMap::<String, u32>::new();
@@ -122,7 +120,7 @@ impl Follower {
             let waiting = positions.entry(record.repo.clone()).or_default();
             *waiting += u32::from(record.state == TaskState::Queued);
             let position = *waiting;
-            changed.extend(self.follow(record, position).await?);
+            changed.extend(self.follow(record, position)?);
         }
         let (ended, unfinished): (Vec<_>, Vec<_>) = self.split_ended()?;
         changed.extend(ended);
@@ -136,21 +134,15 @@ impl Follower {
     }
 
     /// Follows one unfinished task. Returns its document if that has changed.
-    async fn follow(
+    fn follow(
         &mut self,
         record: TaskRecord,
         position: u32,
     ) -> Result<Option<FollowedTask>, Failure> {
         let seq = record.seq;
-        let (before, repo, mut journal, mut activity) = match self.seen.remove(&seq) {
-            Some(Seen { document, journal, activity }) => {
-                let repo = document.repo.clone();
-                (Some(document), repo, journal, activity)
-            }
-            None => {
-                let repo = RepoNow::at(Path::new(&record.root)).await;
-                (None, repo, None, Activity::default())
-            }
+        let (before, mut journal, mut activity) = match self.seen.remove(&seq) {
+            Some(Seen { document, journal, activity }) => (Some(document), journal, activity),
+            None => (None, None, Activity::default()),
         };
         if journal.is_none() {
             let opened = self.lookup.artifacts.open_journal(&record.task_id).ok().flatten();
@@ -162,7 +154,7 @@ impl Follower {
             lines.iter().for_each(|line| activity.take(line));
         }
         let needs = need_of(&self.lookup.store, &record, activity.questions.is_open())?;
-        let document = document(&self.lookup, record, repo, position, &activity, needs);
+        let document = document(&self.lookup, record, position, &activity, needs);
         let changed = before.as_ref() != Some(&document);
         self.seen.insert(seq, Seen { document: document.clone(), journal, activity });
         Ok(changed.then_some(document))
@@ -172,13 +164,12 @@ impl Follower {
     fn split_ended(&self) -> Result<(Vec<FollowedTask>, Vec<i64>), Failure> {
         let (mut ended, mut unfinished) = (vec![], vec![]);
         for (seq, seen) in &self.seen {
-            let repo = seen.document.repo.clone();
             match self.lookup.store.task(&seen.document.task_id)? {
                 Some(record) if !record.state.is_final() => unfinished.push(*seq),
                 Some(record) => {
                     let needs = need_of(&self.lookup.store, &record, false)?;
                     let activity = Activity::default();
-                    ended.push(document(&self.lookup, record, repo, 0, &activity, needs));
+                    ended.push(document(&self.lookup, record, 0, &activity, needs));
                 }
                 // A waiting task that was cancelled leaves no row.
                 None => ended.push(FollowedTask {
@@ -198,7 +189,6 @@ impl Follower {
 fn document(
     lookup: &Lookup,
     record: TaskRecord,
-    repo: RepoNow,
     position: u32,
     activity: &Activity,
     needs: Option<Attention>,
@@ -206,9 +196,8 @@ fn document(
     let runs = record.state == TaskState::Running;
     let task: Task = lookup.show(record, Some(position));
     FollowedTask {
-        schema: SCHEMA,
         task_id: task.task_id,
-        repo,
+        repo: task.repo,
         state: task.state,
         position: task.position,
         doing: activity.doing.clone().or(task.phase).filter(|_| runs),
@@ -316,7 +305,7 @@ mod tests {
     #[test]
     fn the_schema_of_a_followed_task_is_published() {
         // EVENT-8
-        schema::holds::<FollowedTask>("status-follow");
+        schema::document_holds::<FollowedTask>();
     }
 
     // CLI-75

@@ -15,7 +15,8 @@
 //! - [`hook()`] answers another agent that is about to stop.
 //! - [`needs_person()`] decides whether a task needs a person, for everything that tells the person so.
 //! - [`scout()`] asks one Scout one question.
-//! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one changed.
+//! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one
+//!   changed. [`repository()`] describes a repository for their documents.
 //! - [`Observer`] holds the ARTIFACT_DIR open for a program that looks at all tasks for hours.
 //! - [`audit_verify()`] and the other `audit_*` functions read the audit log; [`capabilities`] decides about components.
 //!
@@ -48,7 +49,7 @@ mod observer;
 mod prepare;
 mod proposal;
 mod queue;
-mod repo_now;
+mod repository;
 mod retention;
 mod reuse;
 mod run;
@@ -91,14 +92,14 @@ pub use prepare::{
 };
 pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
 pub use queue::TaskId;
-pub use repo_now::RepoNow;
+pub use repository::repository;
 pub use run::{Client, Mode, RunArgs, again, cancelled_by_signals, run, run_for};
 pub use scouting::{
     Comparison, ScoutAnswer, ScoutArgs, ScoutFacts, Side, Took, WhichScout, compare, facts, scout,
 };
 pub use sessions::{PastSession, PastTask, SessionId, session, sessions};
 pub use sinks::JsonLines;
-pub use status::{History, Queue, Repo, Status, history, queue, status};
+pub use status::{History, Queue, Status, history, queue, status};
 pub use stuck_report::{Origin, Report, Resolved, StuckReportNote, report, resolve_report};
 pub use verify::{
     ClaimCheck, ClaimSide, Difference, Note, SignedBy, Wanted, verify, verify_claim, verify_for,

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::prepare;
 use crate::queue::TaskId;
 use crate::status::Lookup;
-use act_core::{Failure, RunId};
+use act_core::{Document, Failure, RunId};
 use act_records::artifacts::{ArtifactDir, LogError, LogText};
 
 /// Bytes of a log in a JSON document.
@@ -40,6 +40,10 @@ pub struct LogDocument {
     pub left_out: u64,
     /// The log as UTF-8; invalid bytes are replaced.
     pub log: String,
+}
+
+impl Document for LogDocument {
+    const NAME: &'static str = "logs";
 }
 
 /// Opens the log of a run. `of` is a run or a task; `None` means the last run of the repository at `start`. Nothing
@@ -154,6 +158,6 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<LogDocument>("logs");
+        schema::document_holds::<LogDocument>();
     }
 }

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::status::Lookup;
 use act_core::event::ModelUsage;
-use act_core::{Failure, Usd};
+use act_core::{Document, Failure, Usd};
 use act_records::store::{TaskState, Totals};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -31,6 +31,10 @@ pub struct Metrics {
     pub cost_usd: Usd,
     /// Number of tasks that sent requests and whose cost is not known.
     pub cost_unknown_tasks: u64,
+}
+
+impl Document for Metrics {
+    const NAME: &'static str = "metrics";
 }
 
 /// Durations in milliseconds: their number and sum, and percentiles. A percentile is the shortest measured duration that
@@ -144,6 +148,6 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<Metrics>("metrics");
+        schema::document_holds::<Metrics>();
     }
 }

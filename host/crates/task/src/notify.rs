@@ -18,11 +18,11 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::attention::{Attention, OpenQuestions, Situation, needs_person};
-use crate::repo_now::RepoNow;
+use crate::repository::repository;
 use act_core::event::{Event, EventKind, Sink};
 use act_core::secret::Secrets;
 use act_core::user_command::{ProcessGroup, UserCommand};
-use act_core::{TaskState, terminal_text};
+use act_core::{Document, Repo, Schema, TaskState, terminal_text};
 
 /// Maximum time of one command: enough for a slow web server, and not so long that somebody who waits for `act` wonders.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -51,12 +51,11 @@ const ENVIRONMENT: [&str; 12] = [
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Notification {
-    /// Version of this document.
-    pub schema: u32,
     pub event: NotificationEvent,
     /// The id of the task.
     pub task: String,
-    pub repo: RepoNow,
+    /// The repository as it is when the command starts.
+    pub repo: Repo,
     #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
     pub state: TaskState,
     /// The newest run of the task; null if there was none.
@@ -69,6 +68,10 @@ pub struct Notification {
     pub needs: Option<Attention>,
 }
 
+impl Document for Notification {
+    const NAME: &'static str = "notification";
+}
+
 /// What has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
@@ -79,9 +82,6 @@ pub enum NotificationEvent {
     /// The task needs a person from now on.
     NeedsPerson,
 }
-
-/// Version of the document.
-const SCHEMA: u32 = 2;
 
 /// What the sink has seen, which the worker completes with the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -260,11 +260,11 @@ impl Worker {
     /// Returns the document as one line of JSON without keys.
     async fn document(&self, happened: Happened) -> String {
         let Happened { event, task, state, run, report, reason, needs } = happened;
-        let repo = RepoNow::at(&self.root).await;
-        let document =
-            Notification { schema: SCHEMA, event, task, repo, state, run, report, reason, needs };
-        // Every field is text, a number or a word.
-        let text = serde_json::to_string(&document).unwrap_or_default();
+        let root = self.root.clone();
+        // A thread that cannot be waited for has panicked and said so on stderr.
+        let repo = tokio::task::spawn_blocking(move || repository(&root)).await.unwrap_or_default();
+        let document = Notification { event, task, repo, state, run, report, reason, needs };
+        let text = Schema::Second.to_json(&document);
         format!("{}\n", terminal_text::json(&self.secrets.redact(&text)))
     }
 
@@ -354,7 +354,7 @@ mod tests {
     #[test]
     fn the_schema_of_a_notification_is_published() {
         // EVENT-8
-        schema::holds::<Notification>("notification");
+        schema::document_holds::<Notification>();
     }
 
     // NOTIFY-4
@@ -483,7 +483,10 @@ mod tests {
         assert_eq!(field("needs"), [serde_json::Value::Null, "stuck".into()]);
         assert_eq!(field("task"), ["[redacted]", "[redacted]"]);
         assert_eq!(documents[0]["schema"], 2);
-        let repo = serde_json::json!({"path": temp.path(), "head": null, "dirty": null});
+        let identity = act_workspace::RootIdentity::of(temp.path()).unwrap().to_string();
+        let repo = serde_json::json!(
+            {"path": temp.path(), "identity": identity, "head": null, "dirty": null}
+        );
         assert_eq!(documents[1]["repo"], repo);
     }
 }

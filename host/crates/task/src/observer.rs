@@ -159,7 +159,7 @@ impl Observer {
         let of = |kind, task: &Task| Need {
             kind,
             task_id: Some(task.task_id.clone()),
-            repo: task.repo.clone(),
+            repo: task.repo.root().to_owned(),
             what: task.reason.clone(),
         };
         let mut needs = vec![];
@@ -175,8 +175,8 @@ impl Observer {
         let mut ended: Vec<&str> = vec![];
         let mut roots: Vec<&str> = vec![];
         for task in tasks {
-            if !roots.contains(&task.repo.as_str()) {
-                roots.push(&task.repo);
+            if !roots.contains(&task.repo.root()) {
+                roots.push(task.repo.root());
             }
             if task.owner == Some("stalled") {
                 needs.push(of(NeedKind::Stalled, task));
@@ -184,8 +184,8 @@ impl Observer {
             if !task.state.is_final() {
                 continue;
             }
-            let is_last = !ended.contains(&task.repo.as_str());
-            ended.push(&task.repo);
+            let is_last = !ended.contains(&task.repo.root());
+            ended.push(task.repo.root());
             if task.state == TaskState::InfraError && is_last {
                 needs.push(of(NeedKind::Infra, task));
             }
@@ -209,7 +209,7 @@ impl Observer {
     ///
     /// The errors of [`diff`]; the directory of the task is another repository by now.
     pub fn diff(&self, task: &Task) -> Result<TaskDiff, Failure> {
-        diff(Path::new(&task.repo), Some(&task.task_id))
+        diff(Path::new(task.repo.root()), Some(&task.task_id))
     }
 
     /// Returns the failures in the log of a run of a task.
@@ -218,7 +218,7 @@ impl Observer {
     ///
     /// The run has no manifest, or its log cannot be read.
     pub fn failures(&self, task: &Task, run_id: &str) -> Result<FailureList, Failure> {
-        failures(Path::new(&task.repo), Some(run_id))
+        failures(Path::new(task.repo.root()), Some(run_id))
     }
 
     /// Ends a task: a waiting one is removed from the queue, a running one is asked to end.

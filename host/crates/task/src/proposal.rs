@@ -521,6 +521,10 @@ pub struct Proposed {
     pub patch: Patch,
 }
 
+impl act_core::Document for Proposed {
+    const NAME: &'static str = "proposed";
+}
+
 /// Returns the patch of this dry run, or of the one that `act apply` would take without an id.
 ///
 /// # Errors
@@ -653,6 +657,6 @@ mod tests {
     #[test]
     fn the_schema_of_a_proposal_is_published() {
         // EVENT-8
-        schema::holds::<Proposed>("proposed");
+        schema::document_holds::<Proposed>();
     }
 }

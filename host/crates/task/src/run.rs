@@ -34,7 +34,8 @@ use act_model::scripted::Script;
 use act_records::store::{Flags, ProposalRecord, TaskRecord};
 use act_verifier::{Engine, ResolvedImage};
 use act_workspace::{
-    NOTES_DIRS, NotesDir, Originals, RepoLock, RootMoved, add_gitignore_line, digest, uncommitted,
+    NOTES_DIRS, NotesDir, Originals, RepoLock, RootMoved, add_gitignore_line, digest, head_commit,
+    uncommitted,
 };
 
 /// The mode of a task.
@@ -349,7 +350,15 @@ async fn start_work(
     let asked = CancelledByOthers::watch(owned_task, &cancel);
     let mut input = task_input(ready, owned_task, events);
     // The notes may change `.gitignore`, which is no change of the user.
-    let uncommitted = uncommitted_files(&ready.config.root).await;
+    let differing = differing_files(&ready.config.root).await;
+    let dirty = differing.as_ref().map(|files| !files.is_empty());
+    let head = head_commit(&ready.config.root);
+    let dirty = dirty.filter(|_| head.is_some());
+    let store = &owned_task.context.store;
+    if let Err(error) = store.started_from(&owned_task.task_id, head.as_deref(), dirty) {
+        events.warn(format!("cannot record the commit at which the task begins: {error}"));
+    }
+    let uncommitted = differing.filter(|files| !files.is_empty()).map(|files| named(&files));
     // The notes are hidden from git before the first one is written, however the task ends.
     let notes = notes.map(|agent| {
         input.host_wrote = prepare_notes(&ready.config, &agent, gitignore_later, events);
@@ -371,14 +380,18 @@ async fn start_work(
 /// Maximum wait for the comparison with the last commit. Most take some milliseconds; a task does not wait for the others.
 const LONGEST_COMPARISON: Duration = Duration::from_secs(2);
 
-/// Returns what differs from the last commit, or `None` where nothing differs or where the difference is unknown.
-async fn uncommitted_files(root: &Path) -> Option<Uncommitted> {
+/// Returns the files that differ from the last commit, or `None` where that is not known.
+async fn differing_files(root: &Path) -> Option<Vec<PathBuf>> {
     let root = root.to_owned();
     let compared = tokio::task::spawn_blocking(move || uncommitted(&root));
-    let found = tokio::time::timeout(LONGEST_COMPARISON, compared).await.ok()?.ok()?.ok()?;
-    let paths = found.iter().take(Uncommitted::NAMED);
-    let paths: Vec<_> = paths.map(|path| path.display().to_string()).collect();
-    (!found.is_empty()).then_some(Uncommitted { count: found.len(), paths })
+    tokio::time::timeout(LONGEST_COMPARISON, compared).await.ok()?.ok()?.ok()
+}
+
+/// Returns the number of the files, and the names of the first ones.
+fn named(files: &[PathBuf]) -> Uncommitted {
+    let paths = files.iter().take(Uncommitted::NAMED);
+    let paths = paths.map(|path| path.display().to_string()).collect();
+    Uncommitted { count: files.len(), paths }
 }
 
 /// Cancels the task when the store says that `act cancel` was called; stops looking when dropped.

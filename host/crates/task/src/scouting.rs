@@ -27,7 +27,7 @@ use act_component::{
 use act_config::{ConfigError, DeadlineSettings, ModelAccess, Root, UserSettings};
 use act_core::event::{Event, EventKind, Events, Milestone, ModelUsage, Sink};
 use act_core::exit::Exit;
-use act_core::{Failure, Usd};
+use act_core::{Document, Failure, Usd};
 use act_model::{Budget, Deadlines, Price, TokenLedger, TokioTimer};
 use act_workspace::digest;
 
@@ -133,6 +133,10 @@ pub struct ScoutAnswer {
     pub tokens: BTreeMap<String, ModelUsage>,
     /// What the requests cost, in US dollars; null where that is not known.
     pub cost_usd: Option<Usd>,
+}
+
+impl Document for ScoutAnswer {
+    const NAME: &'static str = "scout";
 }
 
 impl From<Incomplete> for Failure {
@@ -521,6 +525,10 @@ pub struct Comparison {
     pub more_differences: usize,
 }
 
+impl Document for Comparison {
+    const NAME: &'static str = "scout-compare";
+}
+
 #[derive(Debug, Clone, Serialize)]
 #[cfg_attr(
     any(test, feature = "testing"),
@@ -647,7 +655,7 @@ mod scouting_tests {
     #[test]
     fn the_schema_of_an_answer_is_published() {
         // EVENT-8
-        schema::holds::<ScoutAnswer>("scout");
+        schema::document_holds::<ScoutAnswer>();
     }
 }
 
@@ -659,6 +667,6 @@ mod comparison_tests {
     #[test]
     fn the_schema_of_a_comparison_is_published() {
         // EVENT-8
-        schema::holds::<Comparison>("scout-compare");
+        schema::document_holds::<Comparison>();
     }
 }

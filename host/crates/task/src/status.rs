@@ -8,10 +8,11 @@ use serde::Serialize;
 
 use crate::prepare;
 use crate::queue::{self, TaskContext};
+use crate::repository::repository;
 use crate::stuck_report::{self, StuckReportNote};
 use act_audit::Audit;
-use act_core::Failure;
 use act_core::process::Process;
+use act_core::{Document, Failure, Repo};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::{Store, Task, TaskRecord, TaskState};
 use act_workspace::{NotesDir, RootIdentity};
@@ -129,19 +130,12 @@ impl Lookup {
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
-pub struct Repo {
-    pub root: String,
-    /// Identity of the root directory, equal for every path that leads to it.
-    pub identity: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Status {
     pub repo: Repo,
     pub running: Option<Task>,
-    /// Number of waiting tasks.
-    pub queued: usize,
+    /// The waiting tasks, in the order in which they will start.
+    pub queued: Vec<Task>,
+    pub queued_count: usize,
     /// The task that ended last.
     pub last: Option<Task>,
     pub stuck_report: Option<StuckReportNote>,
@@ -153,6 +147,10 @@ pub struct Status {
     pub half_applied: Vec<String>,
 }
 
+impl Document for Status {
+    const NAME: &'static str = "status";
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Queue {
@@ -160,6 +158,11 @@ pub struct Queue {
     pub running: Option<Task>,
     /// The waiting tasks, in the order in which they will start.
     pub queued: Vec<Task>,
+    pub queued_count: usize,
+}
+
+impl Document for Queue {
+    const NAME: &'static str = "queue";
 }
 
 /// Returns the state of the repository at `start`.
@@ -181,9 +184,8 @@ pub fn status(start: &Path) -> Result<Status, Failure> {
     let dead = |by: Option<&str>| by != running.as_ref().map(|task| task.task_id.as_str());
     let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));
     let half_applied = half_applied.map(|record| record.task_id).collect();
-    let repo = Repo { root: root.display().to_string(), identity: context.repo };
-    let queued = queued.len();
-    Ok(Status { repo, running, queued, last, stuck_report, notes_dir, half_applied })
+    let (repo, queued_count) = (repository(root), queued.len());
+    Ok(Status { repo, running, queued, queued_count, last, stuck_report, notes_dir, half_applied })
 }
 
 /// Returns the queue of the repository at `start`.
@@ -195,8 +197,8 @@ pub fn queue(start: &Path) -> Result<Queue, Failure> {
     let lookup = Lookup::open(start)?;
     let (context, root) = lookup.context()?;
     let (running, queued) = lookup.tasks_of(&context.repo)?;
-    let repo = Repo { root: root.display().to_string(), identity: context.repo };
-    Ok(Queue { repo, running, queued })
+    let (repo, queued_count) = (repository(root), queued.len());
+    Ok(Queue { repo, running, queued, queued_count })
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -206,6 +208,10 @@ pub struct History {
     pub tasks: Vec<Task>,
     /// True if `--limit` left out older tasks.
     pub more: bool,
+}
+
+impl Document for History {
+    const NAME: &'static str = "history";
 }
 
 /// Returns the tasks of the repository at `start`, or of all repositories: at most `limit`, newest first.
@@ -255,8 +261,8 @@ mod status_tests {
     #[test]
     fn the_schemas_are_published() {
         // EVENT-8
-        schema::holds::<Status>("status");
-        schema::holds::<Queue>("queue");
+        schema::document_holds::<Status>();
+        schema::document_holds::<Queue>();
     }
 }
 
@@ -268,7 +274,7 @@ mod history_tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<History>("history");
+        schema::document_holds::<History>();
     }
 
     /// TASK-23

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::status::Lookup;
 use act_agent::context::STUCK_REPORT;
 use act_agent::editor::EarlierReport;
-use act_core::Failure;
+use act_core::{Document, Failure};
 use act_records::store::{Store, StoreError, StuckReportRecord};
 use act_workspace::{NotesDir, digest};
 
@@ -121,6 +121,10 @@ pub struct Report {
     pub text: Option<String>,
 }
 
+impl Document for Report {
+    const NAME: &'static str = "report";
+}
+
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct Resolved {
@@ -128,6 +132,10 @@ pub struct Resolved {
     pub task_id: String,
     /// Runs that the report no longer keeps from being removed.
     pub run_ids: Vec<String>,
+}
+
+impl Document for Resolved {
+    const NAME: &'static str = "report-resolved";
 }
 
 /// Returns the stuck report of the repository at `start`.
@@ -260,7 +268,7 @@ mod report_tests {
     #[test]
     fn the_schemas_are_published() {
         // EVENT-8
-        schema::holds::<Report>("report");
-        schema::holds::<Resolved>("report-resolved");
+        schema::document_holds::<Report>();
+        schema::document_holds::<Resolved>();
     }
 }

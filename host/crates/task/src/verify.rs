@@ -23,7 +23,7 @@ use act_core::event::{Events, Sink};
 use act_core::verification::{
     ErrorType, InfraError, Verdict, Verification, Verifier, Warning, WarningCode, lessens, marks,
 };
-use act_core::{Failure, RunId};
+use act_core::{Document, Failure, RunId};
 use act_fs::Dir;
 use act_fs::lock::{Kind, try_lock};
 use act_records::artifacts::ArtifactDir;
@@ -550,6 +550,10 @@ pub struct ClaimCheck {
     pub response: Verification,
 }
 
+impl Document for ClaimCheck {
+    const NAME: &'static str = "verify-claim";
+}
+
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(
     any(test, feature = "testing"),
@@ -757,6 +761,6 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<ClaimCheck>("verify-claim");
+        schema::document_holds::<ClaimCheck>();
     }
 }

@@ -487,7 +487,7 @@ fn task_table(caption: &str, why: &str, tasks: &[&Task]) -> Markup {
                         td role="cell" { (state_mark(task.state.as_str())) }
                         th role="rowheader" scope="row" {
                             span.excerpt { (line(&task.text)) }
-                            span.small.soft { a.code id={ "row-" (task.task_id) } href={ "/tasks/" (encoded(&task.task_id)) } { (line(&task.task_id)) } " in " span.code { (line(short(&task.repo))) } }
+                            span.small.soft { a.code id={ "row-" (task.task_id) } href={ "/tasks/" (encoded(&task.task_id)) } { (line(&task.task_id)) } " in " span.code { (line(short(task.repo.root()))) } }
                         }
                         td role="cell" data-name=(why) {
                             @let waits = waits_for(task);
@@ -581,7 +581,7 @@ fn task_head(seen: &act_task::TaskSeen, story: &Story, needs: &[Need]) -> Markup
                 }
             }
             dt { "Attempt" } dd { (task.attempt) " of " (task.max_attempts) @if task.replans > 0 { ", " (task.replans) " REPLAN" } }
-            dt { "Repository" } dd.code { (line(&task.repo)) }
+            dt { "Repository" } dd.code { (line(task.repo.root())) }
             dt { "Time" }
             dd {
                 "accepted " (at(&task.submitted_at))
@@ -935,7 +935,7 @@ pub(crate) fn cancel(page: &Page, observer: &Observer, task_id: &str) -> Result<
         nav.crumbs aria-label="Breadcrumb" { a href="/" { "Tasks" } " / " (task_link(task_id)) " / cancel" }
         h1 { "Cancel this task?" }
         p.words { (line(&excerpt)) }
-        p { (state_mark(task.state.as_str())) " in " span.code { (line(&task.repo)) } }
+        p { (state_mark(task.state.as_str())) " in " span.code { (line(task.repo.root())) } }
         p { "The task ends as CANCELLED. Its changes so far stay in the working tree, and the next waiting task starts." }
         form.row action={ "/tasks/" (encoded(task_id)) "/cancel" } method="post" {
             input type="hidden" name="form" value=(page.form);

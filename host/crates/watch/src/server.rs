@@ -31,7 +31,7 @@ use crate::patient::Patient;
 use crate::session::{Admitted, Sessions};
 use crate::stream::{self, Readers};
 use act_core::secret::Secrets;
-use act_core::{Failure, RunId};
+use act_core::{Document, Failure, RunId, Schema};
 use act_records::store::{Task, TaskState};
 use act_task::{AuditFilter, Observer, TaskId};
 
@@ -315,6 +315,10 @@ pub struct LogPiece {
     pub end: u64,
     /// The piece as UTF-8; invalid bytes are replaced.
     pub log: String,
+}
+
+impl Document for LogPiece {
+    const NAME: &'static str = "watch-log";
 }
 
 impl Shared {
@@ -642,7 +646,11 @@ impl Visit<'_> {
             },
             ["runs", id] => match self.run(id).await {
                 Ok((_, run)) => match run.manifest {
-                    Some(manifest) => Ok(self.json(&manifest)),
+                    // The manifest is evidence and has the format of its file.
+                    Some(manifest) => {
+                        let text = serde_json::to_string(&manifest).unwrap_or_default();
+                        Ok(self.json_text(StatusCode::OK, &text))
+                    }
                     None => {
                         Err(Failure::refused("run_unknown", format!("run {id} has no manifest"))
                             .hint("a run has one when it has ended"))
@@ -710,17 +718,20 @@ impl Visit<'_> {
         Ok(piece)
     }
 
-    fn json(&self, document: &impl Serialize) -> Answer {
-        let json = serde_json::to_string(document).unwrap_or_default();
-        let json = act_core::terminal_text::json(&json).into_owned();
-        let json = self.shared.secrets.redact(&json).into_owned();
-        answer(StatusCode::OK, "application/json", json + "\n")
+    /// Answers with a document, as a command with `--json` prints it.
+    fn json(&self, document: &impl Document) -> Answer {
+        self.json_text(StatusCode::OK, &Schema::Second.to_json(document))
     }
 
-    /// The line that a command with `--json` prints.
+    /// Answers with the refusal that a command with `--json` prints.
     fn failure(&self, failure: &Failure) -> Answer {
-        let json = self.shared.secrets.redact(&failure.to_json()).into_owned();
-        answer(status(failure), "application/json", json + "\n")
+        self.json_text(status(failure), &Schema::Second.to_json(&failure.document()))
+    }
+
+    fn json_text(&self, status: StatusCode, text: &str) -> Answer {
+        let json = act_core::terminal_text::json(text).into_owned();
+        let json = self.shared.secrets.redact(&json).into_owned();
+        answer(status, "application/json", json + "\n")
     }
 
     fn frame(&self) -> Page {

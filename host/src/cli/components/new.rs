@@ -13,8 +13,8 @@ use serde::Serialize;
 use super::answer;
 use crate::output::{Line, Output, Tone};
 use act_component::{ComponentName, Kind};
-use act_core::Failure;
 use act_core::exit::Exit;
+use act_core::{Document, Failure};
 use act_task::capabilities as task;
 
 const AFTER_HELP: &str = "\
@@ -85,6 +85,10 @@ struct Begun {
     files: Vec<String>,
     /// Commands to run in that directory, in this order: build, pack, test, approve.
     commands: Vec<String>,
+}
+
+impl Document for Begun {
+    const NAME: &'static str = "components-new";
 }
 
 impl New {
@@ -285,7 +289,7 @@ mod tests {
     #[test]
     fn the_schema_of_a_new_project_is_published() {
         // EVENT-8
-        schema::holds::<Begun>("components-new");
+        schema::document_holds::<Begun>();
     }
 
     fn below(root: &Path, path: &Path, found: &mut BTreeSet<String>) {

@@ -66,6 +66,10 @@ struct Document {
     notes: Vec<String>,
 }
 
+impl act_core::Document for Document {
+    const NAME: &'static str = "init-for";
+}
+
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct FileDocument {
@@ -781,7 +785,7 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<Document>("init-for");
+        schema::document_holds::<Document>();
     }
 
     // HOOK-20

@@ -79,7 +79,7 @@ fn own_tools(manager: &str) -> String {
 
 #[test]
 fn the_schema_is_written_down() {
-    act_core::event::schema::holds::<Document>("init");
+    act_core::event::schema::document_holds::<Document>();
 }
 
 // CLI-22

@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Read};
 use serde::{Deserialize, Serialize};
 
 use super::{Approval, Registry, StoreError, kind};
+use act_core::Document;
+
 use crate::{Ceiling, Grant, Inspection, Kind, Need, builtin};
 use act_config::ComponentRequest;
 use act_workspace::digest;
@@ -20,6 +22,10 @@ const MAX_LINE: u64 = 1 << 20;
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
 pub struct ComponentList {
     pub components: Vec<ComponentDocument>,
+}
+
+impl Document for ComponentList {
+    const NAME: &'static str = "components";
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -407,10 +413,7 @@ mod tests {
     #[test]
     fn the_schema_of_the_list_is_published() {
         // EVENT-8
-        schema::holds::<ComponentList>("components");
-        // The grants that remain of the component that the refusal names.
-        schema::holds::<ComponentDocument>("components-narrow");
-        schema::holds::<ComponentDocument>("components-revoke");
+        schema::document_holds::<ComponentList>();
     }
 
     fn journal(lines: &[&str]) -> File {

@@ -3,15 +3,33 @@
 
 #![allow(clippy::unwrap_used, reason = "for tests alone: a test that cannot go on panics")]
 
-use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
+use schemars::{JsonSchema, Schema};
 
-/// Compares `specs/schemas/NAME.json` with the schema of `T`, or writes it.
+use crate::Document;
+use crate::document::with_version;
+
+/// Compares the schema of a document, with its version, with the file of its name in `specs/schemas`, or writes it.
+#[track_caller]
+pub fn document_holds<T: Document + JsonSchema>() {
+    let mut schema = schema_of::<T>();
+    with_version(schema.ensure_object());
+    is_written(T::NAME, &schema);
+}
+
+/// Compares `specs/schemas/NAME.json` with the schema of `T`, which is printed without a version of its own, or writes it.
 #[track_caller]
 pub fn holds<T: JsonSchema>(name: &str) {
-    let schema =
-        SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>();
-    let generated = serde_json::to_string_pretty(&schema).unwrap() + "\n";
+    is_written(name, &schema_of::<T>());
+}
+
+fn schema_of<T: JsonSchema>() -> Schema {
+    SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
+}
+
+#[track_caller]
+fn is_written(name: &str, schema: &Schema) {
+    let generated = serde_json::to_string_pretty(schema).unwrap() + "\n";
     let path = crate::testing::checkout().join(format!("specs/schemas/{name}.json"));
     if std::env::var_os("ACT_BLESS").is_some() {
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -42,6 +42,7 @@ const STEPS: &[&str] = &[
     include_str!("warm.sql"),
     include_str!("costs.sql"),
     include_str!("step_times.sql"),
+    include_str!("starts.sql"),
 ];
 
 const VERSION: i64 = STEPS.len() as i64;

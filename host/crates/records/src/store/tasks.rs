@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use act_core::event::ModelUsage;
 use act_core::process::{Life, Process};
-use act_core::{Outcome, TaskState, Usd};
+use act_core::{Document, Outcome, Repo, TaskState, Usd};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
 use rusqlite::{Row, params};
 use serde::{Deserialize, Serialize};
@@ -98,6 +98,10 @@ pub struct TaskRecord {
     pub warm_run_ids: Vec<String>,
     /// What its tests prove, in stable words.
     pub evidence: Option<String>,
+    /// The commit of `HEAD` when the task began.
+    pub head: Option<String>,
+    /// Files differed from that commit then; `None` where that is not known.
+    pub dirty: Option<bool>,
 }
 
 /// A task that waits or runs, without its text, because the queue is read several times a second.
@@ -144,8 +148,12 @@ pub struct Task {
     pub tokens: BTreeMap<String, ModelUsage>,
     /// What the requests of the task cost so far, in US dollars; null where that is not known.
     pub cost_usd: Option<Usd>,
-    /// Path of the repository's root.
-    pub repo: String,
+    /// The repository, with its path at the submission and its state at the start of the task.
+    pub repo: Repo,
+}
+
+impl Document for Task {
+    const NAME: &'static str = "task";
 }
 
 impl Task {
@@ -178,7 +186,12 @@ impl Task {
             }),
             tokens: record.tokens,
             cost_usd: record.cost,
-            repo: record.root,
+            repo: Repo {
+                path: Some(record.root),
+                identity: Some(record.repo),
+                head: record.head,
+                dirty: record.dirty,
+            },
         }
     }
 }
@@ -218,6 +231,8 @@ impl TaskRecord {
             run_ids: json(row, "run_ids")?,
             warm_run_ids: json(row, "warm_run_ids")?,
             evidence: row.get("evidence")?,
+            head: row.get("head")?,
+            dirty: row.get("dirty")?,
         })
     }
 }
@@ -380,6 +395,21 @@ impl Store {
         );
         let params = params![task_id, pid, start_time, boot_id, pid_namespace, now()];
         Ok(self.change(&statement, params)? == 1)
+    }
+
+    /// Stores from which state of the repository a task has started.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be written.
+    pub fn started_from(
+        &self,
+        task_id: &str,
+        head: Option<&str>,
+        dirty: Option<bool>,
+    ) -> Result<()> {
+        let statement = "UPDATE tasks SET head = ?2, dirty = ?3 WHERE task_id = ?1";
+        self.change(statement, params![task_id, head, dirty]).map(drop)
     }
 
     /// Makes `child` the owner of a waiting task that `parent` accepted. Returns false when `parent` does not own a
@@ -642,6 +672,12 @@ mod tests {
         assert_eq!(task.run_ids, ["run_a", "run_b"]);
         assert_eq!(task.warm_run_ids, ["run_b"]);
         assert_eq!((&task.tokens, task.cost), (&so_far.tokens, so_far.cost));
+        assert_eq!((task.head, task.dirty), (None, None), "not stored yet");
+        store.started_from("t-1", Some("c0ffee"), Some(true)).unwrap();
+        let shown = Task::of(store.task("t-1").unwrap().unwrap(), None, Life::Runs);
+        let (path, identity) = (Some("/r".to_owned()), Some("r".to_owned()));
+        let head = Some("c0ffee".to_owned());
+        assert_eq!(shown.repo, Repo { path, identity, head, dirty: Some(true) });
         store.progress("t-1", &unpriced).unwrap();
         assert_eq!(store.task("t-1").unwrap().unwrap().cost, None, "unknown, and not zero");
         assert_eq!(store.task("t-2").unwrap().unwrap().cost, Some(Usd::ZERO), "no request");
@@ -655,6 +691,6 @@ mod tests {
     #[test]
     fn the_schema_of_a_task_is_published() {
         // EVENT-8
-        schema::holds::<Task>("task");
+        schema::document_holds::<Task>();
     }
 }

@@ -8,8 +8,8 @@ use tokio_util::sync::CancellationToken;
 
 use act_audit::{Audit, AuditError, Entry, Event, GENESIS, Head};
 use act_component::registry::{Policy, anchor_command};
-use act_core::Failure;
 use act_core::event::Events;
+use act_core::{Document, Failure};
 use serde::Serialize;
 
 use crate::status::Lookup;
@@ -53,6 +53,10 @@ pub struct Anchored {
     pub head: String,
     /// True if the configured command has sent it.
     pub sent: bool,
+}
+
+impl Document for Anchored {
+    const NAME: &'static str = "audit-anchor";
 }
 
 /// Returns the head of the log. With `send`, the user's command sends it first, and the result is recorded.
@@ -292,6 +296,6 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<Anchored>("audit-anchor");
+        schema::document_holds::<Anchored>();
     }
 }

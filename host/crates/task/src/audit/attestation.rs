@@ -116,7 +116,7 @@ pub fn audit_export_signed(
     let text = serde_json::to_vec(&statement)
         .map_err(|error| Failure::refused("evidence_incomplete", error.to_string()))?;
     let root = act_config::find_root(start)?.map(|root| root.path);
-    let of_run = evidence.run.repo.as_ref().map(|repo| repo.identity.as_str());
+    let of_run = evidence.run.repo.as_ref().and_then(|repo| repo.identity.as_deref());
     let repositories = signature::Repositories { here: root.as_deref(), of_run };
     Ok((signature::sign(&text, key, repositories)?, evidence.run.logs_cut))
 }

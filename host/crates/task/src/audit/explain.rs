@@ -10,7 +10,7 @@ use crate::audit::verify::verify_but;
 use crate::prepare;
 use act_audit::{CheckpointStore, Decision, Event, Record, RepoIdentity, Subject, cure};
 use act_core::verification::{CommandExecuted, Status, lessens};
-use act_core::{Failure, RunId};
+use act_core::{Document, Failure, Repo, RunId};
 use act_records::artifacts::{ArtifactDir, RecordedManifest};
 use act_records::store::Store;
 
@@ -25,7 +25,8 @@ pub struct Explanation {
     pub outcome: Option<String>,
     /// The task of the run; null for a run of `act verify`.
     pub task_id: Option<String>,
-    pub repo: Option<RepoIdentity>,
+    /// The repository, with its commit when the run began; `tree_digest` says what was verified.
+    pub repo: Option<Repo>,
     pub started_at: String,
     pub finished_at: Option<String>,
     /// Number of the attempt in its task.
@@ -77,6 +78,10 @@ pub struct Explanation {
     pub finished_seq: Option<u64>,
     /// Hash of the record of its end.
     pub finished_hash: Option<String>,
+}
+
+impl Document for Explanation {
+    const NAME: &'static str = "audit-explain";
 }
 
 /// A component of the task, up to the end of the run.
@@ -169,7 +174,11 @@ pub(crate) fn explained_in(book: &Logbook, run_id: &str) -> Result<Explanation, 
         true
     })?;
     found.components = components.into_values().collect();
-    found.disputed = found.dispute(&*prepare::store(&book.artifacts)?)?;
+    let store = prepare::store(&book.artifacts)?;
+    if let Some(repo) = &mut found.repo {
+        repo.path = repo.identity.as_deref().map_or(Ok(None), |of| store.last_root(of))?;
+    }
+    found.disputed = found.dispute(&store)?;
     found.compare_all(&book.artifacts, &run);
     Ok(found)
 }
@@ -204,7 +213,11 @@ impl Explanation {
             log_damaged: None,
             outcome: ended.and_then(|ended| ended.reason.clone()),
             task_id: started.task.clone(),
-            repo: started.repo.clone(),
+            repo: started.repo.clone().map(|RepoIdentity { identity, head }| Repo {
+                identity: Some(identity),
+                head,
+                ..Repo::default()
+            }),
             started_at: started.time.clone(),
             finished_at: ended.map(|ended| ended.time.clone()),
             attempt: started.counts.get("attempt").copied().unwrap_or_default(),
@@ -539,6 +552,6 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<Explanation>("audit-explain");
+        schema::document_holds::<Explanation>();
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::audit::Logbook;
 use act_audit::{Event, Record, Subject};
-use act_core::Failure;
+use act_core::{Document, Failure};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -20,6 +20,10 @@ pub struct GrantsAt {
     pub components: Vec<ComponentAt>,
     /// The last change of the file of grants that no `act components` command made.
     pub file: Option<GrantsFile>,
+}
+
+impl Document for GrantsAt {
+    const NAME: &'static str = "audit-grants";
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -207,6 +211,6 @@ mod tests {
     #[test]
     fn the_schema_is_published() {
         // EVENT-8
-        schema::holds::<GrantsAt>("audit-grants");
+        schema::document_holds::<GrantsAt>();
     }
 }

@@ -18,7 +18,7 @@ use serde::Serialize;
 
 use crate::prepare;
 use act_audit::{AuditReader, Decision, Event, Head, LogLine, Record};
-use act_core::Failure;
+use act_core::{Document, Failure};
 use act_records::artifacts::ArtifactDir;
 use act_workspace::RootIdentity;
 
@@ -140,6 +140,10 @@ pub struct AuditList {
     names: BTreeMap<String, String>,
 }
 
+impl Document for AuditList {
+    const NAME: &'static str = "audit-list";
+}
+
 impl AuditList {
     /// Returns the name of the directory of a record's repository, or its identity if no task is known to have run there.
     pub fn repository<'a>(&'a self, record: &'a Record) -> Option<&'a str> {
@@ -242,7 +246,7 @@ mod tests {
     #[test]
     fn the_schemas_are_published() {
         // EVENT-8
-        schema::holds::<AuditList>("audit-list");
+        schema::document_holds::<AuditList>();
         schema::holds::<Record>("audit-record");
     }
 }

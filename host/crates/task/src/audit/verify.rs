@@ -11,10 +11,10 @@ use crate::status::Lookup;
 use act_audit::{
     CheckpointStore, History, LogVerification, LogVerifier, ManifestFacts, verify_all,
 };
-use act_core::Failure;
 use act_core::RunId;
 use act_core::event::Events;
 use act_core::verification::Status;
+use act_core::{Document, Failure};
 use act_records::artifacts::ArtifactDir;
 
 /// Checks the chain of records, and compares it with the head and the rows of the store, with the manifests of all runs, and
@@ -150,6 +150,10 @@ pub struct AuditRestarted {
     pub seq: u64,
 }
 
+impl Document for AuditRestarted {
+    const NAME: &'static str = "audit-restart";
+}
+
 /// Archives a log that was changed under another name and starts a new one. Records the grants in force again, because
 /// their records may be gone.
 ///
@@ -182,7 +186,7 @@ mod tests {
     #[test]
     fn the_schemas_are_published() {
         // EVENT-8
-        schema::holds::<LogVerification>("audit-verify");
-        schema::holds::<AuditRestarted>("audit-restart");
+        schema::document_holds::<LogVerification>();
+        schema::document_holds::<AuditRestarted>();
     }
 }

@@ -17,8 +17,8 @@ use act_component::{
     LeftOut, Limits, LoadError, LocalOrigin, Manifest, Need, Parties, SuggestedLimits, ValueError,
     builtin, code_sha256, usual,
 };
-use act_core::Failure;
 use act_core::event::Events;
+use act_core::{Document, Failure};
 
 /// Longest name of a tool that the models' interfaces accept, in bytes.
 const MAX_TOOL_NAME: usize = 64;
@@ -71,6 +71,10 @@ pub struct InspectDocument {
     pub says: ModelText,
     /// Why the component cannot be loaded, whatever the user grants; null when it can.
     pub problem: Option<String>,
+}
+
+impl Document for InspectDocument {
+    const NAME: &'static str = "components-inspect";
 }
 
 /// An approval that the user can decide on.
@@ -589,6 +593,6 @@ mod tests {
     #[test]
     fn the_schema_of_an_inspection_is_published() {
         // EVENT-8
-        schema::holds::<super::InspectDocument>("components-inspect");
+        schema::document_holds::<super::InspectDocument>();
     }
 }

@@ -14,7 +14,7 @@ use act_component::registry::{Member, Registry};
 use act_component::{ComponentFailure, ComponentHost, GuestFailure, Kind, ToolComponent, builtin};
 use act_core::event::Events;
 use act_core::exit::Exit;
-use act_core::{Failure, shell_word};
+use act_core::{Document, Failure, shell_word};
 use act_model::TokenLedger;
 use act_workspace::{Overlay, RepoWriter, WriteRules};
 
@@ -45,6 +45,10 @@ pub struct CallDocument {
     pub answer: String,
     /// The files that the call would have changed. Nothing of it was written.
     pub would_change: Vec<String>,
+}
+
+impl Document for CallDocument {
+    const NAME: &'static str = "components-call";
 }
 
 /// Calls a tool of an approved component, or of the built-in file tools. Its edits go to a copy in memory, which is dropped.
@@ -204,7 +208,7 @@ mod tests {
     #[test]
     fn the_schema_of_a_call_is_published() {
         // EVENT-8
-        schema::holds::<CallDocument>("components-call");
+        schema::document_holds::<CallDocument>();
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::capabilities::not_a_component;
 use act_component::ManifestError;
 use act_component::registry::read_component_file;
-use act_core::Failure;
+use act_core::{Document, Failure};
 use act_fs::{Dir, Durability};
 use act_workspace::digest;
 
@@ -20,6 +20,10 @@ pub struct Packed {
     pub file: String,
     pub sha256: String,
     pub bytes: u64,
+}
+
+impl Document for Packed {
+    const NAME: &'static str = "components-pack";
 }
 
 /// Adds a manifest to a component, or replaces the one it has. `output` is another file to write instead of the
@@ -90,7 +94,7 @@ mod tests {
     #[test]
     fn the_schema_of_a_packed_component_is_published() {
         // EVENT-8
-        schema::holds::<Packed>("components-pack");
+        schema::document_holds::<Packed>();
     }
 
     const MANIFEST: &str = r#"{"kind":"scout","name":"x","version":"1","about":"X.","needs":[]}"#;

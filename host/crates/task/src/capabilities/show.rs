@@ -9,7 +9,7 @@ use crate::capabilities::{ALL, LAST, RepoRegistry, apply, component_name, used};
 use act_component::registry::{Change, ComponentDocument, State, UsageHistory};
 use act_component::{Access, Capability, Grant, Origin, PartyAnswer, RepoPart, Set, ValueError};
 use act_core::event::Events;
-use act_core::{Failure, shell_word};
+use act_core::{Document, Failure, shell_word};
 use act_workspace::{Kind, Profile, RepoView};
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -30,6 +30,10 @@ pub struct Shown {
     pub never_used: Vec<String>,
     /// The command that removes these permissions.
     pub can_be_narrowed_with: Option<String>,
+}
+
+impl Document for Shown {
+    const NAME: &'static str = "components-show";
 }
 
 /// The use of a component in the last tasks.
@@ -249,6 +253,10 @@ pub struct WhyDocument {
     pub carved_out: Option<String>,
 }
 
+impl Document for WhyDocument {
+    const NAME: &'static str = "components-why";
+}
+
 const OBJECTS: &str =
     "an object is an address, `METHOD ADDRESS`, `env:NAME`, a path, `write:PATH` or a grant";
 /// Returns whether a component may access `object`, and which rule decides.
@@ -336,7 +344,7 @@ mod show_tests {
     #[test]
     fn the_schema_of_one_component_is_published() {
         // EVENT-8
-        schema::holds::<Shown>("components-show");
+        schema::document_holds::<Shown>();
     }
 
     // CAPABILITY-30
@@ -410,6 +418,6 @@ mod why_tests {
     #[test]
     fn the_schema_of_an_answer_is_published() {
         // EVENT-8
-        schema::holds::<super::WhyDocument>("components-why");
+        schema::document_holds::<super::WhyDocument>();
     }
 }
