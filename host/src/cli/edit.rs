@@ -120,7 +120,7 @@ struct Expected {
     document: Document,
     /// Version that the edit is based on
     #[arg(long = "expect_version", visible_alias = "expect-version", value_name = "VERSION")]
-    #[arg(value_parser = integer, allow_negative_numbers = true)]
+    #[arg(value_parser = integer)]
     expect_version: u64,
 }
 
@@ -129,7 +129,7 @@ struct EditLine {
     #[command(flatten)]
     expected: Expected,
     /// Number of the line, counted from 0
-    #[arg(long, value_parser = integer, allow_negative_numbers = true)]
+    #[arg(long, value_parser = integer)]
     index: u64,
     /// New text of the line
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]

@@ -25,18 +25,19 @@ mod tasks;
 mod verify;
 mod watch;
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::output::{self, ColourWish, Line, Output, RepoHint, Style};
 use act_core::exit::Exit;
 use act_core::secret::Secrets;
-use act_core::{Document, Failure, Schema, shell_word};
+use act_core::{Document, Failure, Schema, Usd, shell_word};
+use act_task::CancelTarget;
 
 /// Version, package and commit, behind the name `act`. Other programs have that name, so a report has to say which one it is
 /// about.
@@ -239,7 +240,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
 
 /// The program's arguments, with the commands in groups: clap has headings for arguments only.
 fn program() -> clap::Command {
-    let program = Cli::command();
+    let program = with_signed_numbers(Cli::command());
     let mut list = String::new();
     for (title, names) in GROUPS {
         list.push_str(&format!("{title}:\n"));
@@ -253,6 +254,41 @@ fn program() -> clap::Command {
     program.help_template(format!(
         "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}Options:\n{{options}}{{after-help}}"
     ))
+}
+
+/// Lets a number have a minus sign where an argument is a number. Otherwise clap takes `-1` for an unknown option, and the parser
+/// of the number never says what is wrong.
+fn with_signed_numbers(command: clap::Command) -> clap::Command {
+    let numbers = [
+        TypeId::of::<u16>(),
+        TypeId::of::<u32>(),
+        TypeId::of::<u64>(),
+        TypeId::of::<Usd>(),
+        TypeId::of::<CancelTarget>(),
+    ];
+    let is_number = |argument: &clap::Arg| {
+        let value = argument.get_value_parser().type_id();
+        numbers.iter().any(|number| value == *number)
+    };
+    command
+        .mut_args(|argument| match is_number(&argument) {
+            true => argument.allow_negative_numbers(true),
+            false => argument,
+        })
+        .mut_subcommands(with_signed_numbers)
+}
+
+/// Adds to a usage error what the person may have overlooked.
+fn explained(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    let is_negative = match error.get(ContextKind::InvalidValue) {
+        Some(ContextValue::String(value)) => value.parse::<f64>().is_ok_and(|number| number < 0.0),
+        _ => false,
+    };
+    if error.kind() == ErrorKind::ValueValidation && is_negative {
+        let tip = "the number cannot be negative";
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    run::explained(error, arguments)
 }
 
 impl From<Color> for ColourWish {
@@ -291,7 +327,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Exit {
     let arguments: Vec<_> = arguments.into_iter().collect();
     let matches = match program().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
-        Err(error) => return print_clap_error(&run::explained(error, &arguments), &arguments),
+        Err(error) => return print_clap_error(&explained(error, &arguments), &arguments),
     };
     let Cli { color, command } = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
@@ -448,6 +484,33 @@ mod tests {
         assert!(parse(&["--color", "never", "demo"]).is_ok());
         assert!(parse(&["demo", "--color", "always"]).is_ok());
         assert!(parse(&["demo", "--color", "sometimes"]).is_err());
+    }
+
+    #[test]
+    fn a_negative_number_reaches_the_parser_of_its_option_and_is_refused_with_the_reason() {
+        // CLI-3
+        for arguments in [
+            &["run", "x", "--max-cost", "-1"][..],
+            &["run", "x", "--max-tokens", "-1"],
+            &["apply", "--max-cost", "-0.5"],
+            &["history", "--limit", "-20"],
+            &["cancel", "--id", "-1"],
+            &["audit", "show", "-1"],
+            &["audit", "list", "--limit", "-1"],
+            &["watch", "--port", "-1"],
+            &["verify", "--hook", "claude", "--max-blocks", "-1"],
+            &["mcp", "--max-tokens", "-1"],
+            &["acp", "--max-cost", "-1"],
+        ] {
+            let arguments: Vec<_> = ["act"].iter().chain(arguments).map(OsString::from).collect();
+            let error = program().try_get_matches_from(&arguments).unwrap_err();
+            let told = explained(error, &arguments).render().to_string();
+            let number = arguments.last().unwrap().display().to_string();
+            assert!(told.starts_with(&format!("error: invalid value '{number}' for ")), "{told}");
+            assert!(told.contains("tip: the number cannot be negative"), "{told}");
+        }
+        let unknown = program().try_get_matches_from(["act", "status", "-1"]).unwrap_err();
+        assert_eq!(unknown.kind(), ErrorKind::UnknownArgument);
     }
 
     /// Returns every visible command, including subcommands, with the words that a user types for it.
