@@ -309,13 +309,14 @@ struct Known {
 }
 
 impl Known {
-    /// Evaluates an expression of the runner, as far as this action has any: names, texts, `==`, `!=`, `&&` and `always()`.
+    /// Evaluates an expression of the runner, as far as this action has any: names, texts, `==`, `!=`, `&&`, `always()`, and
+    /// `success()` for a step without one.
     fn is_true(&self, expression: &str) -> bool {
         let always = expression.contains("always()");
         let holds = expression.split("&&").map(str::trim).all(|term| {
             let value = |text: &str| self.value(text.trim());
             match (term.split_once("!="), term.split_once("==")) {
-                _ if term == "always()" => true,
+                _ if ["always()", "success()"].contains(&term) => true,
                 (Some((left, right)), _) => value(left) != value(right),
                 (_, Some((left, right))) => value(left) == value(right),
                 _ => panic!("unknown expression: {term}"),
@@ -347,6 +348,12 @@ impl Known {
 }
 
 impl Runner {
+    /// Has the steps find the `cargo` of a quick action.
+    fn with_cargo_of(self, action: &Path) -> Self {
+        let path = format!("{}:{}", action.join("bin").display(), std::env::var("PATH").unwrap());
+        Self { act: self.act.env("PATH", path), ..self }
+    }
+
     /// Runs every step of the action, as a runner does. `cached` says whether the cache holds a program.
     fn action(&self, action: &Path, event: &Value, cached: bool) -> Vec<Step> {
         let mut known = Known { values: BTreeMap::new(), failed: false };
@@ -360,7 +367,7 @@ impl Runner {
         }
         let mut all = vec![];
         for step in steps() {
-            if !step["if"].as_str().is_none_or(|condition| known.is_true(condition)) {
+            if !known.is_true(step["if"].as_str().unwrap_or("success()")) {
                 all.push(Step::Skipped);
                 continue;
             }
@@ -389,8 +396,17 @@ impl Runner {
     }
 }
 
-/// The sources of an action whose build is quick: `cargo` writes a program, and the real one takes its place there.
-fn quick_action(place: &Path) -> PathBuf {
+/// A `cargo` that is quick: it writes a program that runs the real `act`.
+fn quick_cargo() -> String {
+    format!(
+        "#!/bin/sh\necho \"cargo $*\" >>\"$RUNNER_TEMP/built\"\nmkdir -p \"$CARGO_TARGET_DIR/release\"\n\
+         printf '#!/bin/sh\\nexec {} \"$@\"\\n' >\"$CARGO_TARGET_DIR/release/act\"\n",
+        crate::harness::program()
+    )
+}
+
+/// The sources of an action that this `cargo` builds.
+fn quick_action(place: &Path, cargo: String) -> PathBuf {
     let root = place.join("action");
     for directory in ["scripts", "components", "host", "wit", "bin"] {
         fs::create_dir_all(root.join(directory)).unwrap();
@@ -398,14 +414,7 @@ fn quick_action(place: &Path) -> PathBuf {
     fs::copy(action().join("scripts/action"), root.join("scripts/action")).unwrap();
     for (name, text) in [
         ("scripts/setup", "#!/bin/sh\necho \"setup $*\" >>\"$RUNNER_TEMP/built\"\n".to_owned()),
-        (
-            "bin/cargo",
-            format!(
-                "#!/bin/sh\necho \"cargo $*\" >>\"$RUNNER_TEMP/built\"\nmkdir -p \"$CARGO_TARGET_DIR/release\"\n\
-                 printf '#!/bin/sh\\nexec {} \"$@\"\\n' >\"$CARGO_TARGET_DIR/release/act\"\n",
-                crate::harness::program()
-            ),
-        ),
+        ("bin/cargo", cargo),
         ("Cargo.toml", "[workspace]\n".to_owned()),
         ("Cargo.lock", String::new()),
     ] {
@@ -420,9 +429,8 @@ fn quick_action(place: &Path) -> PathBuf {
 fn the_action_builds_act_once_verifies_with_it_and_uploads_what_the_run_left() {
     let act = Act::new().pipeline(image(), &[("test", HOSTILE)]).file("a.txt", "");
     let runner = Runner::new(act).with("act-path", "").with("artifact", "evidence");
-    let root = quick_action(&runner.temp);
-    let path = format!("{}:{}", root.join("bin").display(), std::env::var("PATH").unwrap());
-    let runner = Runner { act: runner.act.clone().env("PATH", path), ..runner };
+    let root = quick_action(&runner.temp, quick_cargo());
+    let runner = runner.with_cargo_of(&root);
     let all = runner.action(&root, &json!({}), false);
     let [
         Step::Ran(key),
@@ -466,6 +474,42 @@ fn the_action_builds_act_once_verifies_with_it_and_uploads_what_the_run_left() {
     assert!(!runner.temp.join("built").exists());
     let Step::Ran(verify) = &again[3] else { panic!("no verification") };
     assert_eq!(verify.done.exit_code(), 3, "{}", verify.done);
+}
+
+// HOOK-40, HOOK-41
+#[test]
+fn an_act_that_cannot_be_built_is_an_error_with_its_reason_and_nothing_looks_like_a_verdict() {
+    let act = Act::new().pipeline(image(), &[("test", "true")]);
+    let runner = Runner::new(act).with("act-path", "");
+    let cargo = "#!/bin/sh\necho 'error[E0308]: mismatched types' >&2\necho '::set-output name=status::PASS'\nexit 101\n";
+    let root = quick_action(&runner.temp, cargo.to_owned());
+    let runner = runner.with_cargo_of(&root);
+    let all = runner.action(&root, &json!({}), false);
+    let [Step::Ran(_), Step::Used { .. }, Step::Ran(build), Step::Skipped, Step::Skipped] =
+        all.as_slice()
+    else {
+        panic!("a step ran after the build had failed");
+    };
+    assert_eq!(build.done.exit_code(), 1, "{}", build.done);
+    let log = build.done.stdout_text();
+    assert!(log.contains("error[E0308]: mismatched types"), "{log}");
+    let [error] = build.commands.as_slice() else { panic!("{:?}", build.commands) };
+    assert!(error.starts_with("::error title=act::act could not be built"), "{error}");
+    assert_eq!(build.outputs, "");
+    assert_eq!(build.summary, "## act: not built\n\n");
+    // No program is left for the cache or for a later step.
+    assert!(!runner.temp.join("act-bin/act").exists());
+
+    // The preparation of the machine is a part of the build.
+    let setup = "#!/bin/sh\necho 'no network' >&2\nexit 7\n";
+    fs::write(root.join("scripts/setup"), setup).unwrap();
+    let all = runner.action(&root, &json!({}), false);
+    let [.., Step::Ran(build), Step::Skipped, Step::Skipped] = all.as_slice() else {
+        panic!("a step ran after the preparation had failed");
+    };
+    let log = build.done.stdout_text();
+    assert!(log.contains("no network") && !log.contains("E0308"), "{log}");
+    assert_eq!((build.done.exit_code(), build.commands.len()), (1, 1), "{log}");
 }
 
 // HOOK-42
