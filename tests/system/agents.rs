@@ -40,9 +40,13 @@ impl Agent {
         format!("  - {{role: '', call: {call}}}\n")
     }
 
-    /// The tool of the server `act`, by the name that both agents give it.
-    fn verifies() -> String {
-        let call = serde_json::json!({"name": "mcp__act__verify", "arguments": {}});
+    /// Calls a tool of the server `act`; Codex has those of a server in a namespace.
+    fn verifies(self) -> String {
+        let name = match self {
+            Self::Claude => "mcp__act__verify",
+            Self::Codex => "mcp__act/verify",
+        };
+        let call = serde_json::json!({"name": name, "arguments": {}});
         format!("  - {{role: '', call: {call}}}\n")
     }
 }
@@ -127,10 +131,10 @@ fn asks_before_it_says_so(agent: Agent) {
         agent,
         &[
             agent.runs("echo bad > state.txt"),
-            Agent::verifies(),
+            agent.verifies(),
             says("I am done all the same."),
             agent.runs("echo good > state.txt"),
-            Agent::verifies(),
+            agent.verifies(),
             says("Now it is mended."),
         ],
     );
@@ -200,6 +204,13 @@ fn claude_code_answers_a_question_without_a_verification() {
 #[ignore = "needs the programs of scripts/test-agents"]
 fn codex_is_held_while_the_checks_are_red_and_let_go_when_they_are_green() {
     held_until_green(Agent::Codex);
+}
+
+// MCP-10, HOOK-20
+#[test]
+#[ignore = "needs the programs of scripts/test-agents"]
+fn codex_calls_verify_through_mcp_and_is_held_all_the_same() {
+    asks_before_it_says_so(Agent::Codex);
 }
 
 #[test]

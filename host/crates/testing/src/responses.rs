@@ -21,7 +21,18 @@ pub(super) fn stream(turn: &Spoken) -> String {
         out.item(message("in_progress", json!([])), message("completed", json!([part])), pieces);
     }
     for ToolCall { id, name, arguments } in &turn.calls {
-        let call = |status: &str, arguments: &str| json!({"id": format!("fc_{id}"), "type": "function_call", "status": status, "call_id": id, "name": name, "arguments": arguments});
+        // A tool of a namespace, in which Codex has those of an MCP server, is NAMESPACE/NAME in a script.
+        let (namespace, name) = match name.split_once('/') {
+            Some((namespace, name)) => (Some(namespace), name),
+            None => (None, name.as_str()),
+        };
+        let call = |status: &str, arguments: &str| {
+            let mut call = json!({"id": format!("fc_{id}"), "type": "function_call", "status": status, "call_id": id, "name": name, "arguments": arguments});
+            if let Some(namespace) = namespace {
+                call["namespace"] = namespace.into();
+            }
+            call
+        };
         let delta =
             |piece| json!({"type": "response.function_call_arguments.delta", "delta": piece});
         let pieces = text_pieces(arguments).into_iter().map(delta).collect();
