@@ -7,7 +7,7 @@
 //!
 //! - [`outline`] parses one file of a [`Language`].
 //! - [`Summary`] and [`NameFilter`] shorten outlines for a caller that looks at many files.
-//! - [`Index`] caches outlines, by the state of a file in the file system and by its content.
+//! - `Index`, with the feature `index`, caches outlines, by the state of a file in the file system and by its content.
 //!
 //! ```
 //! use act_symbols::{Language, outline};
@@ -17,6 +17,7 @@
 //! ```
 
 mod brief;
+#[cfg(feature = "index")]
 mod index;
 mod language;
 mod parse;
@@ -24,6 +25,7 @@ mod rules;
 mod scope;
 
 pub use brief::{Brief, MAX_WANTED, NameFilter, Summary, TooManyNames};
+#[cfg(feature = "index")]
 pub use index::{Index, Key, NewEntry, Place, Stamp, Stored};
 pub use language::Language;
 pub use parse::{MAX_SOURCE, Parsed, outline};
