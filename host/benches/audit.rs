@@ -60,7 +60,11 @@ fn main() {
         let keeper = Arc::clone(&keeper);
         let audit = Audit::new(artifacts.state().unwrap(), &path, keeper, Secrets::default());
         audit
-            .about(RepoIdentity { identity: "1:2:3".into(), head: Some("c0ffee".into()) })
+            .about(RepoIdentity {
+                identity: "1:2:3".into(),
+                head: Some("c0ffee".into()),
+                worktree_of: None,
+            })
             .of_task("t-abc123")
     };
     let audit = open();

@@ -55,3 +55,4 @@ mod verify;
 mod warm;
 mod watch;
 mod wires;
+mod worktrees;

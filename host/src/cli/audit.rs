@@ -394,7 +394,9 @@ fn record_lines(record: &Record) -> Vec<Line> {
     let mut lines = vec![Line::of(Tone::Strong, format!("{} {}", record.seq, record.event))];
     let decision = record.decision.map(Decision::as_str);
     let repo = record.repo.as_ref().map(|repo| {
-        format!("{} at {}", repo.identity, repo.head.as_deref().unwrap_or("no commit"))
+        let of = repo.worktree_of.as_ref().map(|of| format!(", a worktree of {of}"));
+        let head = repo.head.as_deref().unwrap_or("no commit");
+        format!("{} at {head}{}", repo.identity, of.unwrap_or_default())
     });
     let subject = record.subject.as_ref().map(|subject| {
         format!(
@@ -621,6 +623,7 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
                 .filter(|after| Some(*after) != found.tree_digest.as_deref()),
         ),
         ("commit", commit),
+        ("worktree", found.worktree_identity.as_deref()),
         ("warm base", found.base.as_deref()),
         ("compares", compares.as_deref()),
         ("requested", found.container_request_sha256.as_deref()),

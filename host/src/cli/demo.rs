@@ -24,7 +24,7 @@ use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
 use act_model::scripted::Script;
-use act_task::{self as task, Mode, RunArgs, TaskId};
+use act_task::{self as task, Mode, Place, RunArgs, TaskId};
 use act_verifier::Engine;
 
 const AFTER_HELP: &str = "\
@@ -108,6 +108,7 @@ impl DemoTask {
             max_cost: None,
             no_agents_md: false,
             mode: Mode::Run { baseline: false },
+            place: Place::Here,
             script: Some(script()?),
         };
         block_on(task::run(args, output.sinks()))?

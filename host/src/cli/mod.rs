@@ -24,6 +24,7 @@ mod scout;
 mod tasks;
 mod verify;
 mod watch;
+mod worktrees;
 
 use std::any::{Any, TypeId};
 use std::ffi::OsString;
@@ -64,6 +65,7 @@ Examples:
   act apply                              apply that patch and verify it
   act run --baseline \"fix the parser\"    run the pipeline first, as it is
   act run --detach --file task.md        run in the background
+  act run --worktree \"fix the parser\"    run beside other tasks
   act status                             running, waiting and last task
   act cancel --id 2                      remove the second waiting task
   act history                            earlier tasks and their results
@@ -131,6 +133,7 @@ enum Command {
     Status(tasks::Status),
     Queue(tasks::Queue),
     Cancel(cancel::Cancel),
+    Worktrees(worktrees::Worktrees),
     History(tasks::History),
     Watch(watch::Watch),
     Diff(diff::Diff),
@@ -201,6 +204,7 @@ impl Command {
             Self::Status(it) => it.run(output),
             Self::Queue(it) => it.run(output),
             Self::Cancel(it) => it.run(output),
+            Self::Worktrees(it) => it.run(output),
             Self::History(it) => it.run(output),
             Self::Watch(it) => it.run(output),
             Self::Diff(it) => it.run(output),
@@ -231,7 +235,7 @@ impl Command {
 
 /// The groups of commands in `act --help`, in the order in which a new user needs them.
 const GROUPS: [(&str, &[&str]); 5] = [
-    ("Work", &["run", "apply", "verify", "scout", "cancel", "edit", "acp", "mcp"]),
+    ("Work", &["run", "apply", "verify", "scout", "cancel", "worktrees", "edit", "acp", "mcp"]),
     ("Look", &["status", "queue", "history", "watch", "diff", "logs", "report", "metrics"]),
     ("Components", &["components"]),
     ("Record", &["audit", "verify-claim"]),

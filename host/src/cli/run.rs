@@ -13,7 +13,7 @@ use crate::output::{Line, Output};
 use act_agent::editor::{MAX_TEXT_BYTES, RequestError};
 use act_core::exit::Exit;
 use act_core::{Failure, Usd};
-use act_task::{self as task, Mode, RunArgs};
+use act_task::{self as task, Mode, Place, RunArgs};
 use act_workspace::{GlobError, PathGlobs};
 
 const AFTER_HELP: &str = "\
@@ -24,6 +24,7 @@ Examples:
   act run --json --max-tokens 500000 \"fix the parser\" > events.jsonl
   act run --max-cost 2.50 \"fix the parser\"
   act run --again t-4k2m9x
+  act run --worktree \"fix the parser\"     beside other tasks
 
 Exit codes:
   0 SUCCESS or PROPOSED, 1 refused, 3 STUCK, 4 INFRA_ERROR, 130 CANCELLED
@@ -78,6 +79,12 @@ pub(super) struct Run {
     /// Also run the pipeline before the first edit, so that failures that existed before are reported as such
     #[arg(long)]
     baseline: bool,
+    /// Work in a new worktree of the last commit, beside other tasks of this repository; `act apply` brings the result back
+    #[arg(long, conflicts_with = "dry_run")]
+    worktree: bool,
+    /// Begin the worktree with the uncommitted changes as well
+    #[arg(long, requires = "worktree")]
+    dirty: bool,
     /// Run the task in the background: print its id and return
     #[arg(long)]
     detach: bool,
@@ -100,6 +107,10 @@ impl Run {
             mode: match self.dry_run {
                 true => Mode::DryRun,
                 false => Mode::Run { baseline: self.baseline },
+            },
+            place: match self.worktree {
+                true => Place::NewWorktree { dirty: self.dirty },
+                false => Place::Here,
             },
             script: None,
         };

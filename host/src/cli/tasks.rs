@@ -75,6 +75,7 @@ fn owner(task: &Task) -> String {
 const STATUS_HELP: &str = "\
 Examples:
   act status
+  act status --all                     with the worktrees of this repository
   act status --follow                  every task of yours, until Ctrl-C
   act status --follow --json           one document a line for each change";
 
@@ -88,6 +89,9 @@ pub(super) struct Status {
     /// Follow the tasks of every repository until Ctrl-C
     #[arg(long)]
     follow: bool,
+    /// Also list the worktrees in which tasks of this repository work
+    #[arg(long, conflicts_with = "follow")]
+    all: bool,
     #[command(flatten)]
     common: CommonOptions,
 }
@@ -102,7 +106,7 @@ impl Status {
             block_on(follow(&self.common.repo, output))??;
             return Ok(Exit::Ok);
         }
-        let status = task::status(&self.common.repo)?;
+        let status = task::status(&self.common.repo, self.all)?;
         answer(output, &status, || status_lines(&status, output));
         Ok(Exit::Ok)
     }
@@ -267,6 +271,10 @@ fn status_lines(status: &task::Status, output: &Output) -> Vec<Line> {
             &format!(" the proposal of {task_id}; `{finish}` finishes it"),
         ));
     }
+    if let Some(worktrees) = &status.worktrees {
+        lines.push(line("Worktrees:", &format!(" {}", worktrees.len())));
+        lines.extend(worktrees.iter().flat_map(|tree| super::worktrees::lines(tree, output)));
+    }
     lines
 }
 
@@ -356,6 +364,9 @@ fn history_lines(task: &Task, all: bool, output: &Output) -> Vec<Line> {
     if all {
         lines.extend(task.repo.path.as_ref().map(|root| detail(&format!("in {root}"))));
     }
+    if let Some(worktree) = &task.worktree {
+        lines.push(detail(&format!("in the worktree {}", worktree.path)));
+    }
     let runs = task.run_ids.len();
     lines.extend(task.run_ids.last().map(|last| {
         let warm = if task.warm_run_ids.contains(last) { " (warm)" } else { "" };
@@ -380,6 +391,7 @@ mod tests {
 
     fn task(state: TaskState) -> Task {
         Task {
+            worktree: None,
             task_id: "t-abc123".into(),
             state,
             position: None,
@@ -413,6 +425,7 @@ mod tests {
         let mut task = FollowedTask {
             task_id: "t-abc123".into(),
             repo: Repo { path: Some("/home/me/parser".into()), ..Repo::default() },
+            worktree: None,
             state: TaskState::Running,
             position: None,
             doing: Some("Running verification...".into()),

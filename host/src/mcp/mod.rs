@@ -445,7 +445,9 @@ impl Server {
                 let StatusArguments { repo, id, wait_s } = parsed(arguments)?;
                 let Some(id) = id else {
                     let repo = self.repo(repo.as_deref())?;
-                    return Ok(Call::Answered(self.looked_up(&repo, vec!["status".into()]).await));
+                    // Tasks in worktrees are tasks of the repository as well.
+                    let words = vec!["status".into(), "--all".into()];
+                    return Ok(Call::Answered(self.looked_up(&repo, words).await));
                 };
                 Ok(Call::Begun(self.own(&id)?, wait(wait_s)?))
             }

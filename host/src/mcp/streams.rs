@@ -1,20 +1,25 @@
 //! The streams between the server and its client: how the end of stdin is noticed, and how much may wait to be read.
 //!
-//! The crate `rmcp` answers every message at once and holds the answers until the client reads them. A client that asks
-//! and never reads would fill the memory, so no more is read from it while too many answers wait.
+//! The crate `rmcp` reads requests as fast as they come, answers each in a thread of its own, and holds the answers until the
+//! client reads them. A client that asks and never reads would fill the memory, so no more is read from it while too many
+//! requests are not answered, or too many answers wait.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use rmcp::RoleServer;
+use rmcp::model::{
+    ClientNotification, JsonRpcError, JsonRpcMessage, JsonRpcNotification, RequestId,
+};
 use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-/// Messages that wait to be read by the client, beyond which nothing is read from it: with results of at most 64 kB about
-/// 16 MB, and more than a client has calls in progress.
+/// Requests without an answer, and messages that wait to be read by the client, beyond which nothing is read from it: with
+/// results of at most 64 kB about 16 MB, and more than a client has calls in progress.
 const MOST_UNREAD: usize = 256;
 /// A client that reads nothing for this long, while so much waits, has gone.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -23,6 +28,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) struct Streams<T> {
     inner: T,
     unread: Arc<Unread>,
+    /// The requests whose answer was not sent yet. A cancelled request gets none.
+    unanswered: HashSet<RequestId>,
     /// Since when nothing has been read from the client.
     paused: Option<Instant>,
     /// How long that may last: [`PATIENCE`].
@@ -50,13 +57,14 @@ impl Drop for Waiting {
 
 impl<T> Streams<T> {
     pub(super) fn new(inner: T, gone: CancellationToken) -> Self {
-        Self { inner, unread: Arc::default(), paused: None, patience: PATIENCE, gone }
+        let (unread, unanswered) = Default::default();
+        Self { inner, unread, unanswered, paused: None, patience: PATIENCE, gone }
     }
 
     /// Waits until the client has read enough. Returns whether it is still there.
     async fn room(&mut self) -> bool {
         loop {
-            if self.unread.count.load(Ordering::SeqCst) < MOST_UNREAD {
+            if self.unanswered.len() + self.unread.count.load(Ordering::SeqCst) < MOST_UNREAD {
                 self.paused = None;
                 return true;
             }
@@ -78,6 +86,13 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Streams<T> {
         &mut self,
         item: TxJsonRpcMessage<RoleServer>,
     ) -> impl Future<Output = Result<(), Self::Error>> + Send + 'static {
+        match &item {
+            JsonRpcMessage::Response(answer) => drop(self.unanswered.remove(&answer.id)),
+            JsonRpcMessage::Error(JsonRpcError { id: Some(id), .. }) => {
+                self.unanswered.remove(id);
+            }
+            _ => {}
+        }
         self.unread.count.fetch_add(1, Ordering::SeqCst);
         let waiting = Waiting(Arc::clone(&self.unread));
         let sending = self.inner.send(item);
@@ -92,8 +107,20 @@ impl<T: Transport<RoleServer>> Transport<RoleServer> for Streams<T> {
             true => self.inner.receive().await,
             false => None,
         };
-        if received.is_none() {
-            self.gone.cancel();
+        match &received {
+            None => self.gone.cancel(),
+            Some(JsonRpcMessage::Request(request)) => {
+                self.unanswered.insert(request.id.clone());
+            }
+            Some(JsonRpcMessage::Notification(JsonRpcNotification {
+                notification: ClientNotification::CancelledNotification(cancelled),
+                ..
+            })) => {
+                if let Some(id) = &cancelled.params.request_id {
+                    self.unanswered.remove(id);
+                }
+            }
+            Some(_) => {}
         }
         received
     }
@@ -142,6 +169,39 @@ mod tests {
         assert!(gone.is_cancelled());
         more.iter().chain(&sends).for_each(tokio::task::JoinHandle::abort);
         drop((write, client));
+    }
+
+    #[tokio::test]
+    async fn requests_without_an_answer_count_as_well_unless_they_were_cancelled() {
+        let (ours, theirs) = tokio::io::duplex(1 << 20);
+        let (read, write) = tokio::io::split(ours);
+        let gone = CancellationToken::new();
+        let inner = AsyncRwTransport::new_server(read, write);
+        let mut streams = Streams::new(inner, gone.clone());
+        streams.patience = Duration::from_millis(300);
+        let (_read, mut write) = tokio::io::split(theirs);
+        let ping = |id: usize| format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"ping\"}}\n");
+        let cancel = |id: usize| {
+            let params = json!({"requestId": id});
+            let method = "notifications/cancelled";
+            format!("{}\n", json!({"jsonrpc": "2.0", "method": method, "params": params}))
+        };
+        for id in 0..600 {
+            write.write_all(ping(id).as_bytes()).await.unwrap();
+            write.write_all(cancel(id).as_bytes()).await.unwrap();
+            assert!(streams.receive().await.is_some() && streams.receive().await.is_some());
+        }
+        for id in 0..256 {
+            write.write_all(ping(id).as_bytes()).await.unwrap();
+            assert!(streams.receive().await.is_some(), "{id}");
+        }
+        // One that is answered makes room for the next one.
+        write.write_all(ping(300).as_bytes()).await.unwrap();
+        streams.send(answer(0)).await.unwrap();
+        assert!(streams.receive().await.is_some());
+        write.write_all(ping(301).as_bytes()).await.unwrap();
+        assert!(streams.receive().await.is_none(), "too many wait for their answers");
+        assert!(gone.is_cancelled());
     }
 
     #[tokio::test]

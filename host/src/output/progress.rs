@@ -131,8 +131,12 @@ fn always(kind: &EventKind) -> Vec<Line> {
 /// Returns the lines that `--verbose` adds for one event.
 pub(super) fn details(kind: &EventKind) -> Vec<Line> {
     let text = match kind {
-        EventKind::TaskStarted { repo, pipeline_sha256, .. } => {
-            format!("task in {repo}, verified by pipeline {}", short(pipeline_sha256))
+        EventKind::TaskStarted { repo, pipeline_sha256, worktree, .. } => {
+            let place = match worktree {
+                Some(worktree) => format!("the worktree {} of {repo}", worktree.path),
+                None => repo.clone(),
+            };
+            format!("task in {place}, verified by pipeline {}", short(pipeline_sha256))
         }
         EventKind::ScoutStarted { scout, sha256, attempt } => {
             format!("{} ({}), attempt {attempt}", scout_name(scout), short(sha256))
@@ -322,6 +326,7 @@ mod tests {
                 count,
                 paths: paths.iter().map(|path| (*path).to_owned()).collect(),
             }),
+            worktree: None,
         };
         assert_eq!(text(&started(0, &[]), false), "");
         let one = "Uncommitted: 1 file differs from the last commit: a.txt\n";

@@ -54,7 +54,9 @@ impl<W> TaskEnd<W> {
 impl<W: Write + Send> Sink for TaskEnd<W> {
     fn event(&mut self, event: &Event) {
         match &event.kind {
-            EventKind::TaskStarted { repo, .. } => self.root = Some(repo.into()),
+            EventKind::TaskStarted { repo, worktree, .. } => {
+                self.root = Some(worktree.as_ref().map_or(repo, |worktree| &worktree.path).into());
+            }
             EventKind::Edit { .. } => self.edited = !self.dry_run,
             EventKind::VerifyFinished { run_id, warm: true, .. } => {
                 self.warm = Some(run_id.clone())
@@ -214,6 +216,7 @@ mod tests {
             pipeline_sha256: String::new(),
             notes_dir: None,
             uncommitted: None,
+            worktree: None,
         };
         let whole = shown([start, end.clone()], || usize::MAX);
         assert_eq!(whole, "STUCK\nReport: /none/of/ours/agent/stuck_report.md\n");

@@ -12,7 +12,7 @@ use act_core::consent::{Answer, Consent};
 use act_core::event::{Event, EventKind, NoticeLevel, Sink};
 use act_core::verification::{Verdict, Verification};
 use act_core::{Failure, Usd};
-use act_task::{ApplyArgs, Client, Mode as TaskMode, PastTask, RunArgs, SessionId};
+use act_task::{ApplyArgs, Client, Mode as TaskMode, PastTask, Place, RunArgs, SessionId};
 
 use crate::tasks::Tasks;
 use crate::translation::{self, Ended, Proposed, Translation, block, fenced, message, thought};
@@ -256,6 +256,7 @@ impl Turn {
             max_cost: self.session.max_cost,
             no_agents_md: false,
             mode,
+            place: Place::Here,
             script: None,
         }
     }

@@ -16,7 +16,7 @@ use act_core::event::{EditedText, EventKind, Events, Milestone, ModelUsage, Sink
 use act_core::exit::Exit;
 use act_core::verification::{Status, Verdict, Verification};
 use act_core::{Failure, TaskState, Usd};
-use act_task::{ApplyArgs, Client, Mode, PastSession, PastTask, RunArgs, SessionId};
+use act_task::{ApplyArgs, Client, Mode, PastSession, PastTask, Place, RunArgs, SessionId};
 
 use crate::testing::TestClient;
 use crate::wire::code;
@@ -188,6 +188,7 @@ impl Tasks for Handle {
             max_cost: None,
             no_agents_md: false,
             mode: Mode::Apply { dry_run: args.task.unwrap_or_default() },
+            place: Place::Here,
             script: None,
         })
     }

@@ -68,6 +68,16 @@ pub struct RepoIdentity {
     pub identity: String,
     /// The commit of the repository when the task began.
     pub head: Option<String>,
+    /// Identity of the repository of which this one is a worktree that act made; absent for others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree_of: Option<String>,
+}
+
+impl RepoIdentity {
+    /// Returns the identity of the repository itself, also where this is a worktree of it.
+    pub fn home(&self) -> &str {
+        self.worktree_of.as_deref().unwrap_or(&self.identity)
+    }
 }
 
 /// A component.

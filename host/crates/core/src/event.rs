@@ -295,6 +295,18 @@ impl Uncommitted {
     pub const NAMED: usize = 5;
 }
 
+/// The linked worktree in which a task works, in place of the working tree of its repository.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct TaskWorktree {
+    /// Path of the worktree's root.
+    pub path: String,
+    /// The commit with which the worktree began.
+    pub head: String,
+    /// The worktree began with the uncommitted changes of the repository as well.
+    pub dirty: bool,
+}
+
 /// Bytes that a step printed, for `--verbose`; never part of the JSON stream.
 #[derive(Debug, Clone)]
 pub struct StepOutput(pub bytes::Bytes);
@@ -345,6 +357,7 @@ pub enum EventKind {
     },
     /// `notes_dir` is the directory of act's notes, from the repository's root; null for a dry run, which writes none.
     /// `uncommitted` is what differs from the last commit; null where nothing differs, or where the difference is unknown.
+    /// `worktree` is there for a task that works in a linked worktree of `repo`.
     TaskStarted {
         repo: String,
         pipeline_sha256: String,
@@ -359,6 +372,8 @@ pub enum EventKind {
             schemars(skip_serializing_if = "Option::is_none")
         )]
         uncommitted: Option<Uncommitted>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        worktree: Option<TaskWorktree>,
     },
     /// `enforced` lists the boundaries that consist of paths: no tool can write outside of them.
     Constraints {

@@ -8,9 +8,9 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::anchor;
-use crate::queue::{OwnedTask, TaskContext};
+use crate::queue::{OwnedTask, TaskContext, TaskId};
 use crate::run::{Accepted, RunArgs};
-use crate::{prepare, queue, run};
+use crate::{prepare, queue, run, worktree};
 use act_core::event::Sink;
 use act_core::exit::Exit;
 use act_core::{Document, Failure, fail_point};
@@ -44,16 +44,25 @@ pub async fn detach(args: RunArgs) -> Result<Detached, Failure> {
         () = cancel.cancelled() => None,
     };
     let Some(ready) = checked else { return Err(cancelled()) };
+    let entered = worktree::entered(ready, args, &cancel).await?;
+    let Some((ready, args, made)) = entered else { return Err(cancelled()) };
     let context = prepare::context(&ready)?;
     prepare::proposal(&ready, &context)?;
     anchor::first(ready.anchored, &context.audit, &ready.config.root, &cancel).await?;
-    let (owned_task, position) = context.submit(&args, &ready.config.root)?;
+    let id = made.as_ref().map_or_else(TaskId::random, |made| made.task_id().clone());
+    let (owned_task, position) =
+        context.submit_as(id, &args.text, args.flags(), &ready.config.root)?;
     let begun = match start(&owned_task, &ready.config.root) {
         Ok(child) => taken_over(&owned_task, child, &cancel).await,
         Err(error) => Err(NotTaken::Child(error.to_string())),
     };
     match begun {
-        Ok(()) => Ok(Detached { task_id: owned_task.task_id, position }),
+        Ok(()) => {
+            if let Some(made) = made {
+                made.keep();
+            }
+            Ok(Detached { task_id: owned_task.task_id, position })
+        }
         Err(failed) => {
             give_up(&owned_task)?;
             Err(match failed {

@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::audit::edited_by;
 use crate::status::Lookup;
 use act_audit::as_object;
-use act_core::event::{Patch, ProposedChange};
+use act_core::event::{Patch, ProposedChange, TaskWorktree};
 use act_core::{Document, Failure};
 use act_records::store::{TaskRecord, TaskState};
 use act_workspace::{NoPatch, TaskPatch, patch_of_task};
@@ -24,6 +24,9 @@ const LOOKED_AT: u32 = 1000;
 pub struct TaskDiff {
     pub task_id: String,
     pub state: TaskState,
+    /// The worktree in which the task worked; omitted for a task that worked in the repository itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<TaskWorktree>,
     /// The files in the patch.
     pub files: Vec<ProposedChange>,
     /// Changed files that the patch leaves out, because their names are those of secrets.
@@ -49,12 +52,23 @@ pub fn diff(start: &Path, task_id: Option<&str>) -> Result<TaskDiff, Failure> {
         Some(task_id) => lookup.own_task(task_id)?,
         None => {
             let all = context.store.history(Some(&context.repo), LOOKED_AT)?;
-            all.into_iter().find(could_change_files).ok_or_else(|| {
+            // What a task did in a worktree is shown where its id is typed.
+            let is_here = |task: &TaskRecord| task.repo == context.repo && could_change_files(task);
+            all.into_iter().find(is_here).ok_or_else(|| {
                 Failure::refused("task_unknown", "no task has run in this repository yet")
                     .hint("`act history --all` lists the tasks of other repositories")
             })?
         }
     };
+    let root = match &task.flags.worktree {
+        Some(_) => Path::new(&task.root),
+        None => root,
+    };
+    if !root.is_dir() {
+        let message = format!("the worktree of {} was removed", task.task_id);
+        let hint = format!("`act apply --show {}` prints the patch of a success", task.task_id);
+        return Err(Failure::refused("worktree_unknown", message).hint(hint));
+    }
     let found = if could_change_files(&task) {
         let dir = context.artifacts.originals(&task.task_id).map_err(NoPatch::Io);
         let patch = dir.and_then(|dir| match dir {
@@ -77,7 +91,9 @@ pub fn diff(start: &Path, task_id: Option<&str>) -> Result<TaskDiff, Failure> {
         from,
         op: op.to_owned(),
     };
+    let worktree = task.flags.worktree.as_ref().map(|worktree| worktree.at(&task.root));
     Ok(TaskDiff {
+        worktree,
         task_id: task.task_id,
         state: task.state,
         files: found.files.into_iter().map(change).collect(),

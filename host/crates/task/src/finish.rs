@@ -244,9 +244,9 @@ fn record_end(
 #[cfg(test)]
 pub(super) mod testing {
     use super::*;
-    use crate::queue::TaskContext;
-    use crate::{Mode, RunArgs};
+    use crate::queue::{TaskContext, TaskId};
     use act_records::artifacts::ArtifactDir;
+    use act_records::store::Flags;
     use std::path::Path;
 
     pub(crate) struct TestTask {
@@ -269,18 +269,7 @@ pub(super) mod testing {
 
     /// Returns a task that waits in a repository.
     pub(crate) fn submitted(context: &TaskContext, repo: &Path) -> OwnedTask {
-        let args = RunArgs {
-            text: "x".into(),
-            repo: repo.to_owned(),
-            allow_paths: vec![],
-            allow_test_changes: vec![],
-            max_tokens: None,
-            max_cost: None,
-            no_agents_md: false,
-            mode: Mode::Run { baseline: false },
-            script: None,
-        };
-        context.submit(&args, repo).unwrap().0
+        context.submit_as(TaskId::random(), "x", Flags::default(), repo).unwrap().0
     }
 }
 

@@ -15,6 +15,7 @@ use serde_json::Value;
 
 use crate::attention::{Attention, OpenQuestions, need_of};
 use crate::status::Lookup;
+use act_core::event::TaskWorktree;
 use act_core::{Document, Failure, Repo, TaskState, Usd, reason};
 use act_records::store::{Task, TaskRecord};
 
@@ -34,6 +35,10 @@ pub struct FollowedTask {
     pub task_id: String,
     /// The repository, with its path at the submission and its state at the start of the task.
     pub repo: Repo,
+    /// The worktree in which the task works; omitted for a task that works in the repository itself. `head` and `dirty` of `repo`
+    /// are its.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<TaskWorktree>,
     #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
     pub state: TaskState,
     /// Position among the waiting tasks of the repository, from 1; null unless QUEUED.
@@ -198,6 +203,7 @@ fn document(
     FollowedTask {
         task_id: task.task_id,
         repo: task.repo,
+        worktree: task.worktree,
         state: task.state,
         position: task.position,
         doing: activity.doing.clone().or(task.phase).filter(|_| runs),

@@ -15,6 +15,7 @@
 //! - [`hook()`] answers another agent that is about to stop.
 //! - [`needs_person()`] decides whether a task needs a person, for everything that tells the person so.
 //! - [`scout()`] asks one Scout one question.
+//! - [`worktrees()`] and [`remove_worktrees()`] look after the worktrees in which tasks of a repository work.
 //! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one
 //!   changed. [`repository()`] describes a repository for their documents.
 //! - [`Observer`] holds the ARTIFACT_DIR open for a program that looks at all tasks for hours.
@@ -60,6 +61,7 @@ mod status;
 mod stuck_report;
 mod trees;
 mod verify;
+mod worktree;
 
 pub use attention::{
     Attention, OpenQuestions, Situation, awaiting_approval, need_of, needs_person,
@@ -93,7 +95,7 @@ pub use prepare::{
 pub use proposal::{ApplyArgs, Proposed, proposed, run_args as apply};
 pub use queue::TaskId;
 pub use repository::repository;
-pub use run::{Client, Mode, RunArgs, again, cancelled_by_signals, run, run_for};
+pub use run::{Client, Mode, Place, RunArgs, again, cancelled_by_signals, run, run_for};
 pub use scouting::{
     Comparison, ScoutAnswer, ScoutArgs, ScoutFacts, Side, Took, WhichScout, compare, facts, scout,
 };
@@ -103,4 +105,8 @@ pub use status::{History, Queue, Status, history, queue, status};
 pub use stuck_report::{Origin, Report, Resolved, StuckReportNote, report, resolve_report};
 pub use verify::{
     ClaimCheck, ClaimSide, Difference, Note, SignedBy, Wanted, verify, verify_claim, verify_for,
+};
+pub use worktree::{
+    Changes, WhichWorktrees, WorktreeKept, WorktreeSeen, Worktrees, WorktreesRemoved,
+    remove_worktrees, worktrees,
 };

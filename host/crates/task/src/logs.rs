@@ -11,6 +11,7 @@ use crate::queue::TaskId;
 use crate::status::Lookup;
 use act_core::{Document, Failure, RunId};
 use act_records::artifacts::{ArtifactDir, LogError, LogText};
+use act_records::store::RunRecord;
 
 /// Bytes of a log in a JSON document.
 const DOCUMENT: u64 = 16 * 1024 * 1024;
@@ -90,9 +91,15 @@ pub fn run_here(start: &Path, of: Option<&str>) -> Result<String, Failure> {
     let lookup = Lookup::open(start)?;
     let (context, _) = lookup.context()?;
     match lookup.store.run(&run_id)? {
-        Some(run) if run.repo == context.repo => Ok(run_id),
+        Some(run) if is_of(&lookup, &run, &context.repo)? => Ok(run_id),
         _ => Err(unknown(of.unwrap_or(&run_id))),
     }
+}
+
+/// Returns whether a run belongs to a repository: it tested that, or a worktree of it.
+fn is_of(lookup: &Lookup, run: &RunRecord, repo: &str) -> Result<bool, Failure> {
+    let task = run.task_id.as_deref().map(|id| lookup.store.task(id)).transpose()?.flatten();
+    Ok(run.repo == repo || task.is_some_and(|task| task.belongs_to(repo)))
 }
 
 fn last_here(start: &Path) -> Result<String, Failure> {

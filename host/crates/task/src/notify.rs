@@ -19,10 +19,11 @@ use tokio_util::sync::CancellationToken;
 
 use crate::attention::{Attention, OpenQuestions, Situation, needs_person};
 use crate::repository::repository;
-use act_core::event::{Event, EventKind, Sink};
+use act_core::event::{Event, EventKind, Sink, TaskWorktree};
 use act_core::secret::Secrets;
-use act_core::user_command::{ProcessGroup, UserCommand};
+use act_core::user_command::{ProcessGroup, UnfitCommand, UserCommand};
 use act_core::{Document, Repo, Schema, TaskState, terminal_text};
+use act_records::store::Worktree;
 
 /// Maximum time of one command: enough for a slow web server, and not so long that somebody who waits for `act` wonders.
 const LONGEST: Duration = Duration::from_secs(10);
@@ -56,6 +57,10 @@ pub struct Notification {
     pub task: String,
     /// The repository as it is when the command starts.
     pub repo: Repo,
+    /// The worktree in which the task works; omitted for a task that works in the repository itself. `head` and `dirty` of `repo`
+    /// are its.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<TaskWorktree>,
     #[cfg_attr(any(test, feature = "testing"), schemars(with = "String"))]
     pub state: TaskState,
     /// The newest run of the task; null if there was none.
@@ -120,7 +125,7 @@ impl Notifier {
     /// Starts the worker. Returns it with the sink that feeds it.
     pub(super) fn start(
         command: UserCommand,
-        root: &Path,
+        (root, worktree): (&Path, Option<Worktree>),
         secrets: Secrets,
         cancel: &CancellationToken,
     ) -> (Self, Box<dyn Sink>) {
@@ -131,6 +136,7 @@ impl Notifier {
             closed: closed.clone(),
             command,
             root: root.to_owned(),
+            worktree,
             secrets,
             cancel: cancel.clone(),
             trouble: Arc::clone(&trouble),
@@ -231,6 +237,7 @@ struct Worker {
     closed: CancellationToken,
     command: UserCommand,
     root: PathBuf,
+    worktree: Option<Worktree>,
     secrets: Secrets,
     cancel: CancellationToken,
     trouble: Arc<Mutex<Trouble>>,
@@ -247,8 +254,12 @@ impl Worker {
             let Some(happened) = happened else { return };
             let text = self.document(happened).await;
             let (command, cancel) = (self.command.clone(), self.cancel.clone());
+            let of = self.worktree.as_ref().map(|worktree| PathBuf::from(&worktree.of));
+            let repositories: Vec<_> =
+                [Some(self.root.clone()), of].into_iter().flatten().collect();
             let ended = tokio::task::spawn_blocking(move || {
                 let longest = || if cancel.is_cancelled() { LONGEST_CANCELLED } else { LONGEST };
+                let command = still_fit(command, &repositories)?;
                 run(&command, &text, &longest)
             });
             if let Ok(Err(failure)) = ended.await {
@@ -262,8 +273,15 @@ impl Worker {
         let Happened { event, task, state, run, report, reason, needs } = happened;
         let root = self.root.clone();
         // A thread that cannot be waited for has panicked and said so on stderr.
-        let repo = tokio::task::spawn_blocking(move || repository(&root)).await.unwrap_or_default();
-        let document = Notification { event, task, repo, state, run, report, reason, needs };
+        let mut repo =
+            tokio::task::spawn_blocking(move || repository(&root)).await.unwrap_or_default();
+        let worktree = self.worktree.as_ref().map(|worktree| {
+            repo.path = Some(worktree.of.clone());
+            repo.identity = Some(worktree.home.clone());
+            worktree.at(&self.root.display().to_string())
+        });
+        let document =
+            Notification { event, task, repo, worktree, state, run, report, reason, needs };
         let text = Schema::Second.to_json(&document);
         format!("{}\n", terminal_text::json(&self.secrets.redact(&text)))
     }
@@ -283,12 +301,27 @@ impl Worker {
 /// Why the command did not do its work. Nothing that it printed is part of it.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum CommandFailure {
+    #[error("{0}")]
+    Unfit(UnfitCommand),
     #[error("cannot be started: {0}")]
     NotStarted(std::io::ErrorKind),
     #[error("did not end within {} s and was killed", .0.as_secs())]
     TooSlow(Duration),
     #[error("failed ({0})")]
     Failed(ExitStatus),
+}
+
+/// Checks the files of the command again. They were checked when the task began, and a link that led nowhere then may lead to a
+/// file that the task has made since.
+fn still_fit(
+    command: UserCommand,
+    repositories: &[PathBuf],
+) -> Result<UserCommand, CommandFailure> {
+    let path = std::env::var_os("PATH");
+    let check = |command: UserCommand, repo: &PathBuf| {
+        command.found_outside_of(Some(repo), path.as_deref()).map_err(CommandFailure::Unfit)
+    };
+    repositories.iter().try_fold(command, check)
 }
 
 /// Runs the command with `input` on its standard input. Its process group ends with it, and at the latest after the time that
@@ -459,15 +492,38 @@ mod tests {
         assert_eq!(told(vec![cancelled]), [(TaskEnded, TaskState::Cancelled, None)]);
     }
 
+    // NOTIFY-2
+    #[tokio::test]
+    async fn a_link_that_leads_into_the_repository_by_now_is_not_run() {
+        let temp = tempfile::tempdir().unwrap();
+        let (repo, ran) = (temp.path().join("repo"), temp.path().join("ran"));
+        std::fs::create_dir(&repo).unwrap();
+        let (link, made) = (temp.path().join("link"), repo.join("made"));
+        std::os::unix::fs::symlink(&made, &link).unwrap();
+        let words = ["/bin/sh", link.to_str().unwrap()].map(str::to_owned).to_vec();
+        let path = std::env::var_os("PATH");
+        let command = UserCommand::new(words).unwrap();
+        // It leads nowhere when the task begins.
+        let command = command.found_outside_of(Some(&repo), path.as_deref()).unwrap();
+        std::fs::write(&made, format!("touch {}\n", ran.display())).unwrap();
+        let cancel = CancellationToken::new();
+        let (notifier, sink) = Notifier::start(command, (&repo, None), Secrets::default(), &cancel);
+        let events = Events::new("t-abc123", vec![sink]);
+        events.emit(act_core::testing::task_finished(TaskState::Success, Exit::Ok));
+        let warning = notifier.finish().await.unwrap();
+        assert!(warning.contains("would use a file of the repository"), "{warning}");
+        assert!(!ran.exists());
+    }
+
     // NOTIFY-5
     #[tokio::test]
     async fn the_first_failure_is_said_once_and_the_documents_after_it_are_sent_all_the_same() {
-        let temp = tempfile::tempdir().unwrap();
-        let out = temp.path().join("out");
+        let (temp, elsewhere) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let out = elsewhere.path().join("out");
         let command = command(&format!("cat >> {}; exit 7", out.display()));
         let cancel = CancellationToken::new();
         let secrets = Secrets::new([act_core::secret::Secret::new("t-secret")]);
-        let (notifier, sink) = Notifier::start(command, temp.path(), secrets, &cancel);
+        let (notifier, sink) = Notifier::start(command, (temp.path(), None), secrets, &cancel);
         let events = Events::new("t-secret", vec![sink]);
         events.emit(act_core::testing::task_finished(TaskState::Stuck, Exit::Stuck));
         let warning = notifier.finish().await.unwrap();

@@ -21,7 +21,7 @@ use crate::status::{History, Lookup, listed, position};
 use act_component::registry::State;
 use act_core::{Failure, RunId};
 use act_records::artifacts::ArtifactDir;
-use act_records::store::{ProposalState, RunRecord, Task, TaskRecord, TaskState};
+use act_records::store::{ProposalState, RunRecord, Task, TaskState};
 
 /// Reads tasks, runs and the audit log of one ARTIFACT_DIR.
 pub struct Observer {
@@ -165,11 +165,11 @@ impl Observer {
         let mut needs = vec![];
         for report in store.unresolved_stuck_reports()? {
             let task = store.task(&report.task_id)?;
-            needs.extend(task.map(|TaskRecord { task_id, root, reason, .. }| Need {
+            needs.extend(task.map(|task| Need {
                 kind: NeedKind::Stuck,
-                task_id: Some(task_id),
-                repo: root,
-                what: reason,
+                repo: task.repository().to_owned(),
+                task_id: Some(task.task_id),
+                what: task.reason,
             }));
         }
         let mut ended: Vec<&str> = vec![];

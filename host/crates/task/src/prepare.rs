@@ -16,7 +16,7 @@ use crate::proposal::Proposal;
 use crate::queue::TaskContext;
 use crate::run::{Mode, RunArgs};
 use crate::trees::{TaskTrees, Trees};
-use crate::{proposal, queue};
+use crate::{proposal, queue, worktree};
 use act_agent::context::NotesWriter;
 use act_agent::editor::{Aim, EarlierTask, Editor, Gate, TaskInput, TaskRequest, Workplace};
 use act_agent::gate_inputs::{FileChange, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests};
@@ -40,7 +40,7 @@ use act_core::verification::{ComponentDigest, InfraError, NoVerifier, Verifier};
 use act_core::{Failure, RunId, Usd};
 use act_model::{Budget, Deadlines, Model, TokenLedger};
 use act_records::artifacts::ArtifactDir;
-use act_records::store::{ProposalRecord, Store};
+use act_records::store::{ProposalRecord, Store, Worktree};
 use act_reports::failures::{Log, LogReader};
 use act_verifier::{
     ChangedFile, DockerChecker, DockerVerifier, Downloads, Engine, EngineUnavailable, GateChange,
@@ -331,10 +331,17 @@ pub(super) fn recorded_registry(root: Option<&Path>, audit: &Audit) -> Result<Re
     Ok(Registry::open_recorded(artifact_dir().as_deref(), repo(root)?, audit)?)
 }
 
+/// Returns the repository to which grants belong. A worktree that act made has those of its repository.
 fn repo(root: Option<&Path>) -> Result<Option<Repo>, Failure> {
-    root.map(Repo::at).transpose().map_err(|error| {
+    let Some(root) = root else { return Ok(None) };
+    let mut repo = Repo::at(root).map_err(|error| {
         Failure::refused("repository_unusable", format!("the repository cannot be opened: {error}"))
-    })
+    })?;
+    let worktree = artifact_dir().and_then(|artifacts| worktree::below(&artifacts, root));
+    if let Some(Worktree { home, .. }) = worktree {
+        repo.identity = home;
+    }
+    Ok(Some(repo))
 }
 
 fn artifact_dir() -> Option<PathBuf> {
@@ -595,7 +602,7 @@ pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Fai
 static NOTICES: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
 
 /// Adds a notice, unless this process has it already.
-fn say_once(text: &str) {
+pub(super) fn say_once(text: &str) {
     let mut notices = NOTICES.lock().unwrap_or_else(PoisonError::into_inner);
     notices.entry(text.to_owned()).or_insert(false);
 }
@@ -981,7 +988,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         image,
         artifacts: Arc::clone(&ready.artifacts),
         repo: held.clone(),
-        config: Arc::new(VerificationConfig::of(config)),
+        config: Arc::new(verification_config(config, &ready.artifacts)),
         variant: None,
         tests_weakened: Arc::default(),
         step_times,
@@ -1041,6 +1048,13 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         cancel: cancel.clone(),
     };
     Ok(AssembledEditor { editor, writer, overlay, warm })
+}
+
+/// Returns what a verification uses of a configuration. One in a worktree shares the downloads of its repository.
+pub(super) fn verification_config(config: &Config, artifacts: &ArtifactDir) -> VerificationConfig {
+    let worktree = worktree::at(artifacts, &config.root);
+    let downloads_of = worktree.map(|worktree| PathBuf::from(worktree.of));
+    VerificationConfig { downloads_of, ..VerificationConfig::of(config) }
 }
 
 /// The access of an Editor to the repository and the artifacts of its task.

@@ -7,17 +7,17 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::prepare;
 use crate::prepare::Ready;
 use crate::queue::{OwnedTask, TaskContext};
-use crate::run::{Mode, RunArgs};
+use crate::run::{Mode, Place, RunArgs};
 use crate::status::Lookup;
+use crate::{prepare, worktree};
 use act_agent::editor::{Draft, TaskResult};
 use act_audit::Entry;
 use act_core::event::{EventKind, Events, Patch, ProposedChange};
 use act_core::secret::Secrets;
 use act_core::{Failure, Outcome, Usd, fail_point};
-use act_records::store::{ProposalRecord, ProposalState};
+use act_records::store::{ProposalRecord, ProposalState, TaskRecord, TaskState};
 use act_workspace::{
     Blob, EditError, NotRolledBack, Overlay, ProposedFile, ProposedFileState, RepoWriter, digest,
     is_repo_path, patch, prefix_in_git,
@@ -46,6 +46,9 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
         let message = format!("the dry run {} is no longer known", record.task_id);
         return Err(Failure::refused("no_proposal", message));
     };
+    if task.flags.worktree.is_some() && task.state != TaskState::Success {
+        return Err(not_green(&task));
+    }
     Ok(RunArgs {
         text: task.text,
         repo: root.to_owned(),
@@ -55,6 +58,7 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
         max_cost: args.max_cost,
         no_agents_md: task.flags.no_agents_md,
         mode: Mode::Apply { dry_run: record.task_id },
+        place: Place::Here,
         script: None,
     })
 }
@@ -67,7 +71,7 @@ pub(super) fn check(
 ) -> Result<(ProposalRecord, Proposal), Failure> {
     let record = find(context, Some(dry_run))?;
     let proposal = open(context, &record)?;
-    count_applied(&proposal.files, writer, record.state == ProposalState::Applying)?;
+    count_applied(&proposal, writer, record.state == ProposalState::Applying)?;
     Ok((record, proposal))
 }
 
@@ -86,7 +90,7 @@ pub(super) fn carry_out(
     let OwnedTask { context, task_id, .. } = owned_task;
     let dry_run = record.task_id.as_str();
     let begun = record.state == ProposalState::Applying;
-    let done = count_applied(&proposal.files, writer, begun)?;
+    let done = count_applied(proposal, writer, begun)?;
     if begun {
         let all = proposal.files.len();
         let text = format!(
@@ -117,7 +121,7 @@ pub(super) fn carry_out(
         Err(error) => {
             let before = if begun { ProposalState::Applying } else { ProposalState::Open };
             context.store.set_proposal(dry_run, before, record.applied_by.as_deref())?;
-            let refusal = refusal(&error);
+            let refusal = refusal(&error, proposal.worktree);
             if let EditError::RollbackFailed { left, .. } = &error {
                 act_component::not_taken_back(left)
                     .for_each(|entry| record_edit(owned_task, entry));
@@ -154,13 +158,13 @@ pub(super) fn warn_of_half_applied(ready: &Ready, context: &TaskContext, events:
 /// Checks that every file is as the dry run saw it, and returns the number of files that are as proposed already.
 /// Those exist only if an earlier `act apply` died while it wrote (`begun`).
 fn count_applied(
-    files: &[ProposedFile],
+    Proposal { files, worktree, .. }: &Proposal,
     writer: &RepoWriter,
     begun: bool,
 ) -> Result<usize, Failure> {
     let mut done = 0;
     let mut stale = vec![];
-    let states = writer.proposal_states(files).map_err(|error| refusal(&error))?;
+    let states = writer.proposal_states(files).map_err(|error| refusal(&error, *worktree))?;
     for (file, state) in files.iter().zip(states) {
         match state {
             ProposedFileState::AsBefore => {}
@@ -172,27 +176,37 @@ fn count_applied(
     }
     match stale.as_slice() {
         [] => Ok(done),
-        paths => Err(stale_paths(paths)),
+        paths => Err(stale_paths(paths, *worktree)),
     }
 }
 
-fn stale_paths(paths: &[&str]) -> Failure {
+fn stale_paths(paths: &[&str], worktree: bool) -> Failure {
     let shown = paths.iter().take(5).copied().collect::<Vec<_>>().join(", ");
     let more = paths.len().saturating_sub(5);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-    let message = format!("the repository has changed since the dry run: {shown}{more}");
-    Failure::refused("proposal_stale", message)
-        .hint("make the proposal again with `act run --dry-run`, or undo these changes")
+    let (since, hint) = match worktree {
+        false => {
+            let hint = "make the proposal again with `act run --dry-run`, or undo these changes";
+            ("the dry run", hint)
+        }
+        true => {
+            let hint = "undo these changes, or run the task again with `act run --again`; `act worktrees` names the \
+                        directory with its files";
+            ("the worktree was made", hint)
+        }
+    };
+    let message = format!("the repository has changed since {since}: {shown}{more}");
+    Failure::refused("proposal_stale", message).hint(hint)
 }
 
-fn refusal(error: &EditError) -> Failure {
+fn refusal(error: &EditError, worktree: bool) -> Failure {
     match error {
-        EditError::Conflict { path, .. } => stale_paths(&[path]),
+        EditError::Conflict { path, .. } => stale_paths(&[path], worktree),
         EditError::Stopped => {
             Failure::refused("cancelled", "cancelled before everything was written")
         }
         EditError::RollbackFailed { why, left } => {
-            let (why, left) = (refusal(why).message, NotRolledBack::list(left));
+            let (why, left) = (refusal(why, worktree).message, NotRolledBack::list(left));
             let message = format!("{why}; everything else was undone, but {left}");
             Failure::refused("proposal_torn", message).hint(
                 "check and correct these files first; then make the proposal again with `act run --dry-run`",
@@ -241,7 +255,7 @@ pub(super) fn propose(
     let files = overlay.files();
     // The sinks redact text only, and the patch may contain other bytes.
     let patch = secrets.redact_bytes(&patch(&files, &prefix_in_git(root)));
-    let proposal = Proposal { files, draft, patch };
+    let proposal = Proposal { files, draft, patch, worktree: false };
     let stored = store(&owned_task.context, &owned_task.task_id, &proposal)
         .map(|()| Some(format!("act apply {}", owned_task.task_id)));
     let apply = stored.unwrap_or_else(|error| {
@@ -255,7 +269,7 @@ pub(super) fn propose(
     });
 }
 
-fn without(draft: &Draft, secrets: &Secrets) -> Option<Draft> {
+pub(super) fn without(draft: &Draft, secrets: &Secrets) -> Option<Draft> {
     let text = serde_json::to_string(draft).ok()?;
     serde_json::from_str(&secrets.redact(&text)).ok()
 }
@@ -287,6 +301,8 @@ pub(super) struct Proposal {
     pub(super) draft: Draft,
     /// The patch, byte for byte as it was shown.
     pub(super) patch: Vec<u8>,
+    /// The changes were made and verified in a worktree of the repository, and not by a dry run.
+    pub(super) worktree: bool,
 }
 
 impl Proposal {
@@ -306,6 +322,8 @@ struct Document {
     files: Vec<File>,
     draft: Draft,
     patch: StoredBytes,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    worktree: bool,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -337,7 +355,13 @@ enum StoredBytes {
 }
 
 /// Stores a proposal under the id of its dry run and removes the oldest ones.
-fn store(context: &TaskContext, task_id: &str, proposal: &Proposal) -> Result<(), String> {
+pub(super) fn store(
+    context: &TaskContext,
+    task_id: &str,
+    proposal: &Proposal,
+) -> Result<(), String> {
+    // What was done in a worktree is meant for its repository; a dry run there, for the worktree.
+    let repo = if proposal.worktree { context.home() } else { context.repo.as_str() };
     let files = proposal.files.iter().map(|file| File {
         path: file.path.clone(),
         from: file.from.clone(),
@@ -347,16 +371,21 @@ fn store(context: &TaskContext, task_id: &str, proposal: &Proposal) -> Result<()
     let document = Document {
         v: VERSION,
         task_id: task_id.to_owned(),
-        repo: context.repo.clone(),
+        repo: repo.to_owned(),
         files: files.collect(),
+        worktree: proposal.worktree,
         draft: proposal.draft.clone(),
         patch: StoredBytes::of(&proposal.patch),
     };
     let bytes = serde_json::to_vec(&document).map_err(|error| error.to_string())?;
-    let TaskContext { store, artifacts, repo, .. } = context;
+    let TaskContext { store, artifacts, .. } = context;
     artifacts.write_proposal(task_id, &bytes).map_err(|error| error.to_string())?;
     store.add_proposal(task_id, repo, &digest(&bytes)).map_err(|error| error.to_string())?;
     for old in store.old_proposals(MAX_PROPOSALS).map_err(|error| error.to_string())? {
+        // What was done in a worktree can be applied as long as the worktree is there.
+        if worktree::is_there(artifacts, &old.task_id) {
+            continue;
+        }
         artifacts.remove_proposal(&old.task_id).map_err(|error| error.to_string())?;
         let gone = store.set_proposal(&old.task_id, ProposalState::Removed, None);
         gone.map_err(|error| error.to_string())?;
@@ -395,6 +424,10 @@ pub(super) fn find(
         });
     };
     let Some(record) = context.store.proposal(task_id)? else {
+        let task = context.store.task(task_id)?.filter(|task| task.flags.worktree.is_some());
+        if let Some(task) = task {
+            return Err(not_green(&task));
+        }
         return Err(Failure::refused("no_proposal", format!("there is no proposal of {task_id}"))
             .hint("`act history` lists the tasks; those that ended PROPOSED have one"));
     };
@@ -408,6 +441,17 @@ pub(super) fn find(
         ProposalState::Applied => Err(already_applied(context, &record)?),
         ProposalState::Removed => Err(removed(task_id)),
     }
+}
+
+/// Returns the refusal of a task in a worktree that has nothing to apply.
+fn not_green(task: &TaskRecord) -> Failure {
+    let TaskRecord { task_id, state, root, .. } = task;
+    let why = match state {
+        TaskState::Success => "has stored no changes to apply".to_owned(),
+        state => format!("is {}, and only a success is applied", state.as_str()),
+    };
+    Failure::refused("no_proposal", format!("{task_id} {why}"))
+        .hint(format!("its files are in {root}; `act diff {task_id}` shows what it changed"))
 }
 
 /// Returns the refusal of a proposal that was applied, with the task and the run that verified it.
@@ -471,7 +515,7 @@ fn parse(bytes: &[u8], record: &ProposalRecord) -> Result<Proposal, String> {
         files.push(ProposedFile { path: file.path, from: file.from, before, after });
     }
     let patch = document.patch.bytes().ok_or("its patch cannot be read")?;
-    Ok(Proposal { files, draft: document.draft, patch })
+    Ok(Proposal { files, draft: document.draft, patch, worktree: document.worktree })
 }
 
 impl Content {
@@ -583,7 +627,8 @@ mod tests {
             after: Some(Blob::new(b"new".as_slice(), 0o644)),
         };
         let draft = serde_json::from_value(document()["draft"].clone()).unwrap();
-        let proposal = Proposal { files: vec![new("a.txt")], draft, patch: vec![] };
+        let proposal =
+            Proposal { files: vec![new("a.txt")], draft, patch: vec![], worktree: false };
         let writer = RepoWriter::open(&root, WriteRules::default()).unwrap();
         let apply = || {
             let events = Events::silent();

@@ -18,16 +18,15 @@ use rustix::io::Errno;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::prepare;
-use crate::run::RunArgs;
 use crate::sinks::JournalSink;
+use crate::{prepare, worktree};
 use act_audit::{Audit, AuditError};
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_core::process::{Life, Process};
 use act_core::{Failure, Outcome, fail_point, process, reason};
 use act_records::artifacts::{ArtifactDir, Journal, Reserve};
 use act_records::store::{
-    Flags, Store, StoreError, Submission, TaskRecord, TaskState, UnfinishedTask,
+    Flags, Store, StoreError, Submission, TaskRecord, TaskState, UnfinishedTask, Worktree,
 };
 use act_workspace::{RepoLock, RootIdentity, RootMoved, head_commit};
 
@@ -330,8 +329,8 @@ impl<'a> StoreRetry<'a> {
     }
 }
 
-/// Records the end of every task of a repository, or of all repositories, whose process is dead. A process that may live
-/// is left alone.
+/// Records the end of every task of a repository and of its worktrees, or of all repositories, whose process is dead. A process
+/// that may live is left alone.
 ///
 /// # Errors
 ///
@@ -342,7 +341,11 @@ pub(super) fn record_dead_tasks(
     this: &Process,
     repo: Option<&str>,
 ) -> Result<(), StoreError> {
-    for task in store.unfinished(repo)? {
+    let unfinished = match repo {
+        Some(repo) => store.unfinished_with_worktrees(repo)?,
+        None => store.unfinished(None)?,
+    };
+    for task in unfinished {
         if owner_life(artifacts, this, &task.owner, &task.task_id) == Life::Dead {
             record_dead(store, artifacts, &task)?;
         }
@@ -423,6 +426,8 @@ pub(super) struct TaskContext {
     pub(super) artifacts: Arc<ArtifactDir>,
     /// The identity of the root directory of the repository.
     pub(super) repo: String,
+    /// The repository of which this one is a worktree that act made.
+    pub(super) worktree: Option<Worktree>,
     pub(super) this: Process,
     /// The audit log.
     pub(super) audit: Audit,
@@ -442,7 +447,13 @@ impl TaskContext {
         let repo = identity.to_string();
         let audit = prepare::audit(&artifacts, &store)?;
         let this = Process::this();
-        Ok(Self { store, artifacts, repo, this, audit, room: Arc::default() })
+        let worktree = worktree::at(&artifacts, root);
+        Ok(Self { store, artifacts, repo, worktree, this, audit, room: Arc::default() })
+    }
+
+    /// Returns the identity of the repository itself, also in a worktree of it.
+    pub(super) fn home(&self) -> &str {
+        self.worktree.as_ref().map_or(&self.repo, |worktree| &worktree.home)
     }
 
     /// Reserves room on the disk for the end, so that what is reported can be stored.
@@ -479,35 +490,24 @@ impl TaskContext {
         Ok(self.audit.about(act_audit::RepoIdentity {
             identity: self.repo.clone(),
             head: head_commit(root),
+            worktree_of: self.worktree.as_ref().map(|worktree| worktree.home.clone()),
         }))
     }
 
-    /// Accepts a task: stores it behind all others of the repository. Returns its position among those that wait,
-    /// from 1.
+    /// Accepts a task: stores it behind all others of the repository. Returns its position among those that wait, from 1. The row
+    /// of a task in a worktree says so, whatever command has begun it.
     ///
     /// # Errors
     ///
     /// The store cannot be written.
-    pub(super) fn submit(
+    pub(super) fn submit_as(
         &self,
-        args: &RunArgs,
-        root: &Path,
-    ) -> Result<(OwnedTask, u32), StoreError> {
-        self.submit_with(&args.text, &args.flags(), root)
-    }
-
-    /// Accepts a task like [`Self::submit`], with these flags.
-    ///
-    /// # Errors
-    ///
-    /// The store cannot be written.
-    pub(super) fn submit_with(
-        &self,
+        id: TaskId,
         text: &str,
-        flags: &Flags,
+        flags: Flags,
         root: &Path,
     ) -> Result<(OwnedTask, u32), StoreError> {
-        let id = TaskId::random();
+        let flags = Flags { worktree: self.worktree.clone(), ..flags };
         // The journal is made before the row in the store: from another container only the lock on the
         // journal shows that this process lives.
         let journal = self.artifacts.create_journal(id.as_str());
@@ -516,7 +516,7 @@ impl TaskContext {
             repo: &self.repo,
             root: &root.to_string_lossy(),
             text,
-            flags,
+            flags: &flags,
             owner: &self.this,
         });
         if position.is_err() && journal.is_ok() {
@@ -742,6 +742,11 @@ impl TaskId {
         let random =
             (0..6).filter_map(|_| ALPHABET.get(rng.random_range(..ALPHABET.len())).copied());
         Self(std::iter::once("t-".chars()).flatten().chain(random.map(char::from)).collect())
+    }
+
+    /// Returns a text that has the form of a task id.
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::is_one(text).then(|| Self(text.to_owned()))
     }
 
     /// Returns whether a text has the form of a task id.

@@ -14,11 +14,11 @@ use crate::finish::FinishGuard;
 use crate::notify::Notifier;
 use crate::prepare::{AssembledEditor, EditorParts, Ready, failed};
 use crate::proposal::{Proposal, propose};
-use crate::queue::{AcquiredLock, OwnedTask, StoreRetry, Waiting};
+use crate::queue::{AcquiredLock, OwnedTask, StoreRetry, TaskId, Waiting};
 use crate::sessions::SessionId;
 use crate::sinks::{ProgressSink, RunSink, TimingSink};
 use crate::status::Lookup;
-use crate::{prepare, proposal, retention, sessions, stuck_report, verify};
+use crate::{prepare, proposal, retention, sessions, stuck_report, verify, worktree};
 use act_agent::context::NotesWriter;
 use act_agent::editor;
 use act_agent::editor::{TaskInput, TaskResult};
@@ -28,10 +28,10 @@ use act_core::consent::Consent;
 use act_core::event::{EventKind, Events, Milestone, Sink, Uncommitted};
 use act_core::exit::Exit;
 use act_core::user_command::UserCommand;
-use act_core::{Failure, Usd, fail_point, reason};
+use act_core::{Failure, Outcome, Usd, fail_point, reason};
 use act_model::TokenLedger;
 use act_model::scripted::Script;
-use act_records::store::{Flags, ProposalRecord, TaskRecord};
+use act_records::store::{Flags, ProposalRecord, TaskRecord, Worktree};
 use act_verifier::{Engine, ResolvedImage};
 use act_workspace::{
     NOTES_DIRS, NotesDir, Originals, RepoLock, RootMoved, add_gitignore_line, digest, head_commit,
@@ -59,6 +59,16 @@ impl From<Flags> for Mode {
     }
 }
 
+/// The directory in which a task works.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Place {
+    /// The repository itself, or the worktree in which the command was called.
+    #[default]
+    Here,
+    /// A new worktree of the repository, which begins with the last commit, or with the uncommitted changes as well.
+    NewWorktree { dirty: bool },
+}
+
 /// The arguments of one task.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunArgs {
@@ -77,6 +87,7 @@ pub struct RunArgs {
     /// The model does not get the instructions of the repository, `AGENTS.md` or `CLAUDE.md`.
     pub no_agents_md: bool,
     pub mode: Mode,
+    pub place: Place,
     /// A script that takes the place of the model that the environment names; for `act demo` only.
     pub script: Option<Script>,
 }
@@ -93,6 +104,7 @@ impl RunArgs {
             max_cost: record.flags.max_cost,
             no_agents_md: record.flags.no_agents_md,
             mode: record.flags.clone().into(),
+            place: Place::Here,
             script: None,
         }
     }
@@ -131,7 +143,11 @@ pub fn again(task_id: &str, args: RunArgs) -> Result<RunArgs, Failure> {
             .hint(format!("`act cancel --id {task_id}` ends it")));
     }
     let TaskRecord { text, flags, .. } = record;
-    Ok(RunArgs { text, mode: flags.into(), ..args })
+    let place = match (&args.place, &flags.worktree) {
+        (Place::Here, Some(Worktree { dirty, .. })) => Place::NewWorktree { dirty: *dirty },
+        _ => args.place,
+    };
+    Ok(RunArgs { text, mode: flags.into(), place, ..args })
 }
 
 /// Runs one task from its text to its end, and returns the exit code. `sinks` get every event after the journal and
@@ -171,10 +187,14 @@ pub async fn run_for(
         ready = prepare::check(&args) => Some(ready?),
         () = cancel.cancelled() => None,
     };
-    let Some(mut ready) = checked else {
-        // The task was not accepted yet, so only this process knows of it.
+    // The task was not accepted yet, so only this process knows of it.
+    let cancelled = |sinks| {
         let events = Events::new("", sinks);
-        return Ok(FinishGuard::new(events, TokenLedger::default()).finish(TaskResult::cancelled()));
+        Ok(FinishGuard::new(events, TokenLedger::default()).finish(TaskResult::cancelled()))
+    };
+    let Some(ready) = checked else { return cancelled(sinks) };
+    let Some((mut ready, args, made)) = worktree::entered(ready, args, &cancel).await? else {
+        return cancelled(sinks);
     };
     ready.read_ahead();
     let context = prepare::context(&ready)?;
@@ -185,7 +205,11 @@ pub async fn run_for(
     ready.previous = session.as_ref().and_then(|session| sessions::last_task(&context, session));
     let session = session.as_ref().map(ToString::to_string);
     let flags = Flags { session, ..args.flags() };
-    let (owned_task, position) = context.submit_with(&args.text, &flags, &root)?;
+    let id = made.as_ref().map_or_else(TaskId::random, |made| made.task_id().clone());
+    let (owned_task, position) = context.submit_as(id, &args.text, flags, &root)?;
+    if let Some(made) = made {
+        made.keep();
+    }
     fail_point::reach("accepted");
     Ok(follow(Accepted { owned_task, position, args, ready }, sinks, &cancel).await)
 }
@@ -208,7 +232,8 @@ pub(super) async fn follow(
     let root = accepted.ready.config.root.clone();
     // A demonstration has no user who waits elsewhere.
     let command = accepted.ready.notify().filter(|_| accepted.args.script.is_none());
-    let (notifier, sinks) = notified(command, &root, cancel, sinks);
+    let place = (root.as_path(), accepted.owned_task.context.worktree.clone());
+    let (notifier, sinks) = notified(command, place, cancel, sinks);
     let events = task_events(&accepted.owned_task, &ledger, sinks);
     prepare::notices().into_iter().for_each(|text| events.warn(text));
     let context = accepted.owned_task.context.clone();
@@ -224,11 +249,12 @@ pub(super) async fn follow(
 /// Starts the worker for the user's command of `notify`, if there is one, and adds its sink to `sinks`.
 fn notified(
     command: Option<UserCommand>,
-    root: &Path,
+    place: (&Path, Option<Worktree>),
     cancel: &CancellationToken,
     mut sinks: Vec<Box<dyn Sink>>,
 ) -> (Option<Notifier>, Vec<Box<dyn Sink>>) {
-    let started = command.map(|command| Notifier::start(command, root, prepare::secrets(), cancel));
+    let started =
+        command.map(|command| Notifier::start(command, place, prepare::secrets(), cancel));
     let (notifier, sink) = started.unzip();
     sinks.extend(sink);
     (notifier, sinks)
@@ -287,7 +313,12 @@ pub(super) async fn refuse(
     let ledger = TokenLedger::default();
     // The task may be refused because of that file.
     let command = UserSettings::read(Some(root)).ok().and_then(|user| user.notify);
-    let (notifier, sinks) = notified(command, root, &CancellationToken::new(), sinks);
+    let (notifier, sinks) = notified(
+        command,
+        (root, owned_task.context.worktree.clone()),
+        &CancellationToken::new(),
+        sinks,
+    );
     let events = task_events(&owned_task, &ledger, sinks);
     let exit = FinishGuard::new(events.clone(), ledger).stored_by(Arc::new(owned_task)).refuse(why);
     finish(notifier, &events).await;
@@ -361,7 +392,9 @@ async fn start_work(
     let uncommitted = differing.filter(|files| !files.is_empty()).map(|files| named(&files));
     // The notes are hidden from git before the first one is written, however the task ends.
     let notes = notes.map(|agent| {
-        input.host_wrote = prepare_notes(&ready.config, &agent, gitignore_later, events);
+        // In a worktree the line would be a change that `act apply` finds nowhere; the notes hide themselves as well.
+        let no_line = gitignore_later || owned_task.context.worktree.is_some();
+        input.host_wrote = prepare_notes(&ready.config, &agent, no_line, events);
         NotesWriter::new(agent, prepare::secrets())
     });
     let audit = record_start(ready, owned_task, &input);
@@ -509,8 +542,11 @@ impl RunningTask<'_> {
     ) -> Result<TaskResult, Failure> {
         let Self { ready, lock, owned_task, ledger, events, cancel, .. } = self;
         let (config, request) = (&ready.config, &ready.request);
+        let root = config.root.display().to_string();
+        let worktree = owned_task.context.worktree.as_ref();
         events.emit(EventKind::TaskStarted {
-            repo: config.root.display().to_string(),
+            repo: worktree.map_or_else(|| root.clone(), |worktree| worktree.of.clone()),
+            worktree: worktree.map(|worktree| worktree.at(&root)),
             pipeline_sha256: config.sha256.clone(),
             notes_dir: notes.as_ref().map(|notes| notes.dir().to_owned()),
             uncommitted: self.uncommitted.clone(),
@@ -606,11 +642,21 @@ impl RunningTask<'_> {
         if let Some(base) = base {
             base.stop().await;
         }
-        if let (Some(overlay), Some(draft)) = (overlay, finished.draft.take()) {
+        let draft = finished.draft.take();
+        if let (Some(overlay), Some(draft)) = (&overlay, draft.clone()) {
             match overlay.files().is_empty() {
                 true => finished = proposal::nothing_to_do(finished),
-                false => propose(owned_task, lock.root().path(), &overlay, draft, events),
+                false => propose(owned_task, lock.root().path(), overlay, draft, events),
             }
+        }
+        let draft = draft.filter(|_| finished.outcome == Outcome::Success);
+        if let (Some(draft), Some(_)) = (draft, &owned_task.context.worktree) {
+            worktree::offer(
+                (owned_task, lock.root().path()),
+                draft,
+                &config.pipeline.include,
+                events,
+            );
         }
         Ok(finished)
     }
@@ -723,12 +769,18 @@ fn record_start(
     let audit = owned_task.begin_audit(&config.root)?;
     let text = digest(input.request.text().as_bytes());
     // The edits of a dry run are recorded as well, although they change nothing on the disk.
-    let mode = match &ready.mode {
+    let mut names = match &ready.mode {
         Mode::Run { .. } => vec![],
         Mode::DryRun => vec!["dry_run"],
         Mode::Apply { dry_run } => vec!["apply", dry_run],
     };
-    let started = Entry::new(Event::TaskStarted).digest("text", Some(&text)).names(mode);
+    let root = config.root.display().to_string();
+    let mut started = Entry::new(Event::TaskStarted).digest("text", Some(&text));
+    if let Some(worktree) = &owned_task.context.worktree {
+        names.extend(["worktree", &worktree.of]);
+        started = started.object(&root);
+    }
+    let started = started.names(names);
     audit.append(started)?;
     let steps = config.pipeline.all_steps().count() as u64;
     let snapshot = Entry::new(Event::GateSnapshot).object("agent.yaml").count("steps", steps);

@@ -180,6 +180,7 @@ mod tests {
 
     use super::*;
     use crate::finish::testing::accepted;
+    use crate::queue::TaskId;
     use act_records::store::Flags;
 
     #[test]
@@ -202,7 +203,8 @@ mod tests {
         assert_eq!(last_task(context, &session), None);
         let root = task.dir.path().join("repo");
         let flags = Flags { session: Some(session.to_string()), ..Flags::default() };
-        let (owned, _) = context.submit_with("write the parser", &flags, &root).unwrap();
+        let (owned, _) =
+            context.submit_as(TaskId::random(), "write the parser", flags, &root).unwrap();
         assert_eq!(last_task(context, &session), None, "it has not ended");
         let line = r#"{"v":1,"type":"task_finished","state":"CANCELLED","reason":"cancelled","summary":"Half of it."}"#;
         let path = context.artifacts.path().join(format!("state/journal/{}.jsonl", owned.task_id));

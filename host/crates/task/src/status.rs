@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use crate::prepare;
 use crate::queue::{self, TaskContext};
 use crate::repository::repository;
 use crate::stuck_report::{self, StuckReportNote};
+use crate::worktree::WorktreeSeen;
+use crate::{prepare, worktree};
 use act_audit::Audit;
 use act_core::process::Process;
 use act_core::{Document, Failure, Repo};
@@ -88,7 +89,7 @@ impl Lookup {
             return Err(unknown(format!("there is no task {task_id}"))
                 .hint("`act history` lists the tasks of this repository"));
         };
-        if record.repo != context.repo {
+        if !record.belongs_to(&context.repo) {
             let (there, here) = (&record.root, root.display());
             return Err(unknown(format!("task {task_id} belongs to {there}, not to {here}"))
                 .hint("change into that repository, or name it with --repo"));
@@ -145,6 +146,9 @@ pub struct Status {
     /// none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub half_applied: Vec<String>,
+    /// The worktrees in which tasks of the repository work; only with `--all`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktrees: Option<Vec<WorktreeSeen>>,
 }
 
 impl Document for Status {
@@ -165,12 +169,12 @@ impl Document for Queue {
     const NAME: &'static str = "queue";
 }
 
-/// Returns the state of the repository at `start`.
+/// Returns the state of the repository at `start`; with `all`, also of the worktrees in which its tasks work.
 ///
 /// # Errors
 ///
 /// There is no repository at `start`, or the store cannot be read.
-pub fn status(start: &Path) -> Result<Status, Failure> {
+pub fn status(start: &Path, all: bool) -> Result<Status, Failure> {
     let lookup = Lookup::open(start)?;
     let (context, root) = lookup.context()?;
     // This is read before the queue, so that a task which begins in between does not count as dead.
@@ -185,7 +189,18 @@ pub fn status(start: &Path) -> Result<Status, Failure> {
     let half_applied = half_applied.filter(|record| dead(record.applied_by.as_deref()));
     let half_applied = half_applied.map(|record| record.task_id).collect();
     let (repo, queued_count) = (repository(root), queued.len());
-    Ok(Status { repo, running, queued, queued_count, last, stuck_report, notes_dir, half_applied })
+    let worktrees = all.then(|| worktree::seen(&lookup)).transpose()?;
+    Ok(Status {
+        repo,
+        running,
+        queued,
+        queued_count,
+        last,
+        stuck_report,
+        notes_dir,
+        half_applied,
+        worktrees,
+    })
 }
 
 /// Returns the queue of the repository at `start`.

@@ -29,8 +29,7 @@ use act_fs::lock::{Kind, try_lock};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::{ProposalRecord, Store};
 use act_verifier::{
-    DockerVerifier, Downloads, Engine, FoundImage, NameNow, RecordedImage, ResolvedImage,
-    StepTimes, VerificationConfig,
+    DockerVerifier, Downloads, Engine, FoundImage, NameNow, RecordedImage, ResolvedImage, StepTimes,
 };
 use act_workspace::{CopySet, PathGlobs, RepoLock, RootIdentity, bare_digest, differing_files};
 use serde_json::Value;
@@ -274,12 +273,13 @@ async fn run_and_report(
         Ok(None) => return Ok(None),
         Err(error) => return Ok(Some(Verification::not_started(error))),
     };
+    let config_in_use = prepare::verification_config(&config, &artifacts);
     let verifier = DockerVerifier {
         engine,
         image,
         artifacts,
         repo: turn.lock.root().clone(),
-        config: Arc::new(VerificationConfig::of(&config)),
+        config: Arc::new(config_in_use),
         variant: None,
         tests_weakened: Arc::default(),
         downloads,
@@ -365,6 +365,10 @@ impl Claim {
                 "warnings are not compared: the log was written before warnings were recorded"
                     .to_owned();
             notes.push(Note::new("warnings_unknown", why));
+        }
+        if evidence.run.worktree_identity.is_some() {
+            let why = "the run of the claim tested a worktree of its repository, and not the working tree of that";
+            notes.push(Note::new("run_in_worktree", why.to_owned()));
         }
         if evidence.run.base.is_some() {
             let why = "the run of the claim is warm: it began with a base; this one is cold";

@@ -136,6 +136,18 @@ pub fn write_tree(
     Ok(())
 }
 
+/// Writes the files of a commit into an empty directory, byte for byte as git stores them.
+///
+/// # Errors
+/// A file cannot be read or written; `Interrupted` when cancelled.
+pub fn write_committed(
+    commit: &Committed,
+    root: OwnedFd,
+    cancel: &CancellationToken,
+) -> io::Result<()> {
+    write_commit(commit, &mut Directory::new(root), cancel).map(drop)
+}
+
 /// Writes the files of a commit into a directory and returns their tree.
 ///
 /// # Errors

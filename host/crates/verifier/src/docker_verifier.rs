@@ -137,9 +137,14 @@ impl Verifier for DockerVerifier {
 pub(crate) type WarmBeginning = (Arc<Base>, Box<Differences>);
 
 impl DockerVerifier {
-    /// Returns the repository whose git directory and downloads the steps get.
+    /// Returns the repository whose git directory the steps get.
     pub(crate) fn home(&self) -> &Path {
         self.variant.as_ref().map_or(self.repo.path(), |variant| variant.of.path())
+    }
+
+    /// Returns the repository whose downloads the steps get.
+    pub(crate) fn downloads_home(&self) -> &Path {
+        self.config.downloads_of.as_deref().unwrap_or(self.home())
     }
 
     /// Runs the pipeline once: warm with a beginning, and otherwise cold. `green` is the warm run that was green before a cold

@@ -60,7 +60,7 @@ mod workspace;
 pub use ca_bundle::check as check_ca_bundle;
 pub use check::DockerChecker;
 pub use closed_network::unreachable_addresses;
-pub use copy::{Replacement, write_tree};
+pub use copy::{Replacement, write_committed, write_tree};
 pub use docker_verifier::{DockerVerifier, Downloads, Variant};
 pub use driver::Machine;
 pub use engine::{Engine, Orphan};

@@ -5,6 +5,7 @@ use act_core::verification::{
     CommandExecuted, ErrorType, FailReason, InfraError, Verdict, Warning, WarningCode,
 };
 use futures_util::future::BoxFuture;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// The part of `agent.yaml` that a verification uses, as it was when the task started.
@@ -16,6 +17,8 @@ pub struct VerificationConfig {
     pub package: Option<String>,
     /// Digest of `agent.yaml`.
     pub sha256: String,
+    /// The repository whose cache of downloads the run shares, where its own tree is a worktree of that repository.
+    pub downloads_of: Option<PathBuf>,
 }
 
 impl VerificationConfig {
@@ -26,6 +29,7 @@ impl VerificationConfig {
             step_timeout: config.step_timeout,
             package: config.monorepo_package.clone(),
             sha256: config.sha256.clone(),
+            downloads_of: None,
         }
     }
 }

@@ -462,7 +462,7 @@ impl RemoteCache {
         ids: (u32, u32),
     ) -> Result<Option<Self>, InfraError> {
         let DockerVerifier { engine, image, .. } = verifier;
-        let (image_name, repo_name) = cache_names(&image.digest, verifier.home());
+        let (image_name, repo_name) = cache_names(&image.digest, verifier.downloads_home());
         let owner = owner();
         let name = cache_name(&image_name, &repo_name, &owner);
         for _ in 0..2 {

@@ -651,7 +651,7 @@ impl Layers<'_> {
         if *downloads == Downloads::Private {
             return self.empty_cache();
         }
-        let shared = match artifacts.cache_of(&image.digest, self.verifier.home()) {
+        let shared = match artifacts.cache_of(&image.digest, self.verifier.downloads_home()) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return self.empty_cache(),
             shared => shared.map_err(&opened)?,
         };

@@ -582,6 +582,7 @@ fn task_head(seen: &act_task::TaskSeen, story: &Story, needs: &[Need]) -> Markup
             }
             dt { "Attempt" } dd { (task.attempt) " of " (task.max_attempts) @if task.replans > 0 { ", " (task.replans) " REPLAN" } }
             dt { "Repository" } dd.code { (line(task.repo.root())) }
+            @if let Some(worktree) = &task.worktree { dt { "Worktree" } dd.code { (line(&worktree.path)) } }
             dt { "Time" }
             dd {
                 "accepted " (at(&task.submitted_at))

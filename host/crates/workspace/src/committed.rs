@@ -89,13 +89,15 @@ pub struct CommittedFile {
     pub path: PathBuf,
     /// `100644`, `100755` or `120000`.
     pub mode: &'static str,
-    id: ObjectId,
+    pub(super) id: ObjectId,
 }
 
 /// The files of the commit at `HEAD` below the root of the repository, without the directory of act's notes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Committed {
     root: PathBuf,
+    /// The name of the commit.
+    pub head: String,
     /// Sorted by path, component by component.
     pub files: Vec<CommittedFile>,
 }
@@ -162,7 +164,7 @@ impl Committed {
             }
         }
         files.sort_by(|one, other| one.path.cmp(&other.path));
-        Ok(Self { root: path.to_owned(), files })
+        Ok(Self { root: path.to_owned(), head: git.head, files })
     }
 
     /// Returns the digest of the files that match `inputs`, or of all files without a glob: of their paths, modes and

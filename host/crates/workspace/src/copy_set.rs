@@ -369,6 +369,15 @@ impl CopySet {
         TreeMarks { digest: hex(&whole.finalize()), files, newest }
     }
 
+    /// Removes the entries for which `is_wanted` returns false.
+    pub(super) fn retain(&mut self, mut is_wanted: impl FnMut(&CopyEntry) -> bool) {
+        let kept: Vec<_> = self.entries.iter().map(&mut is_wanted).collect();
+        let mut of_entries = kept.iter();
+        self.entries.retain(|_| of_entries.next().copied().unwrap_or(true));
+        let mut of_marks = kept.iter();
+        self.marks.retain(|_| of_marks.next().copied().unwrap_or(true));
+    }
+
     /// Returns the number of bytes of all files together.
     pub fn bytes(&self) -> u64 {
         self.entries.iter().map(|entry| entry.size).sum()

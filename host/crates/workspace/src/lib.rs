@@ -16,6 +16,7 @@
 //! - [`CopySet`] holds the files that a verification sees, and [`tree_digest`] is their identity. [`CopySet::marks`] says
 //!   cheaply that none of them has changed.
 //! - [`Committed`] holds the files of the last commit, from git's objects; [`uncommitted`] returns what differs from them.
+//! - [`WorktreeSource`] has what a linked worktree of the repository needs, and tells git about a new one.
 //! - [`history`] returns which files the newest commits changed.
 //! - [`NotesDir`] is the directory that act itself writes, and [`RepoLock`] admits one task at a time.
 //!
@@ -53,6 +54,7 @@ mod search;
 mod testing;
 mod transaction;
 mod view;
+mod worktree;
 mod write_rules;
 mod writer;
 
@@ -71,7 +73,7 @@ pub use notes::{
     NOTES_DIRS, NotesDir, NotesError, add_gitignore_line, hidden_by_unanchored_line,
     hides_only_notes, notes_dir,
 };
-pub use originals::{NoPatch, Originals, TaskPatch, patch_of_task};
+pub use originals::{NoPatch, Originals, TaskFiles, TaskPatch, files_of_task, patch_of_task};
 pub use overlay::{Overlay, OverlayFull};
 pub use paths::{GlobError, PathError, PathGlobs, RepoPath, is_at_or_below, is_repo_path};
 pub use proposal::{Blob, ProposedFile, ProposedFileState, patch};
@@ -84,6 +86,7 @@ pub use view::{
     DirEntry, DirMark, DirPart, FollowLinks, Handle, Kind, OpenEntry, Profile, RepoView,
     Restriction, ViewError,
 };
+pub use worktree::{WorktreeSource, is_link_of};
 pub use write_rules::{WriteRule, WriteRules, is_protected};
 pub use writer::{
     Applied, Change, ChangedFile, Content, ContentChange, EditError, LeftState, MAX_WRITE,

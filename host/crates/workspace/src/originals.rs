@@ -216,11 +216,44 @@ struct BothStates {
     known: bool,
 }
 
+/// The files that one task changed, as they were before it and as it left them.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TaskFiles {
+    pub files: Vec<ProposedFile>,
+    /// The changed files whose names are those of secrets, which are not among `files`.
+    pub secrets: Vec<String>,
+    /// All files that the list of changes names, those that are as they were before among them.
+    pub listed: Vec<String>,
+}
+
 /// Makes a patch of what a task changed in the repository at `root`. `dir` is the directory of its [`Originals`].
 ///
 /// # Errors
 /// An original is missing, a file is no longer as the task left it, or the files are too large.
 pub fn patch_of_task(root: &Path, dir: &Dir) -> Result<TaskPatch, NoPatch> {
+    let TaskFiles { files, secrets, listed: named } = files_of_task(root, dir)?;
+    let is_sha256 = head_commit(root).is_some_and(|head| head.len() == 64);
+    let names = if is_sha256 { ObjectNames::Sha256 } else { ObjectNames::Sha1 };
+    let patch = patch_naming(&files, &prefix_in_git(root), names);
+    let moved = |path: &str| files.iter().any(|file| file.from.as_deref() == Some(path));
+    let listed = files.iter().filter(|file| file.after.is_some() || !moved(&file.path));
+    let listed = listed.map(|file| {
+        let op = match (&file.from, &file.before, &file.after) {
+            (Some(_), _, _) => "move",
+            (None, _, None) => "delete",
+            (None, None, Some(_)) => "create",
+            (None, Some(_), Some(_)) => "replace",
+        };
+        (file.path.clone(), op, file.from.clone())
+    });
+    Ok(TaskPatch { files: listed.collect(), patch, secrets, listed: named })
+}
+
+/// Returns the files that a task changed in the repository at `root`. `dir` is the directory of its [`Originals`].
+///
+/// # Errors
+/// An original is missing, a file is no longer as the task left it, or the files are too large.
+pub fn files_of_task(root: &Path, dir: &Dir) -> Result<TaskFiles, NoPatch> {
     let tree = Root::open(root).map_err(io::Error::from)?;
     let (mut missing, mut changed, mut secrets) = (vec![], vec![], vec![]);
     let (mut files, mut room) = (vec![], MAX_PATCHED);
@@ -287,21 +320,7 @@ pub fn patch_of_task(root: &Path, dir: &Dir) -> Result<TaskPatch, NoPatch> {
         return Err(NoPatch::Changed(changed));
     }
     find_moves(&mut files);
-    let is_sha256 = head_commit(root).is_some_and(|head| head.len() == 64);
-    let names = if is_sha256 { ObjectNames::Sha256 } else { ObjectNames::Sha1 };
-    let patch = patch_naming(&files, &prefix_in_git(root), names);
-    let moved = |path: &str| files.iter().any(|file| file.from.as_deref() == Some(path));
-    let listed = files.iter().filter(|file| file.after.is_some() || !moved(&file.path));
-    let listed = listed.map(|file| {
-        let op = match (&file.from, &file.before, &file.after) {
-            (Some(_), _, _) => "move",
-            (None, _, None) => "delete",
-            (None, None, Some(_)) => "create",
-            (None, Some(_), Some(_)) => "replace",
-        };
-        (file.path.clone(), op, file.from.clone())
-    });
-    Ok(TaskPatch { files: listed.collect(), patch, secrets, listed: named })
+    Ok(TaskFiles { files, secrets, listed: named })
 }
 
 /// Looks at a path of the repository. A file that is too large to be one that a task left counts as `TooLarge`.

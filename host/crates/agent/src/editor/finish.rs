@@ -30,7 +30,7 @@ pub struct TaskResult {
     pub gate_inputs_changed: Vec<String>,
     /// How many edits each rule refused, by its word.
     pub edits_refused: BTreeMap<String, u64>,
-    /// The proposal of a dry run.
+    /// What a task that applies the changes has to know: of a dry run, and of a success, which may be applied elsewhere.
     pub draft: Option<Draft>,
 }
 
@@ -83,6 +83,7 @@ impl Session<'_> {
         let evidence = self.publish_evidence(&run_id);
         let goals = self.plans.goals();
         let by_host = done.is_none();
+        let draft = self.draft_of(done.clone());
         let done = done.unwrap_or_else(|| self.account_of_host());
         let summary = Summary {
             task_id: self.editor.input.task_id.clone(),
@@ -145,6 +146,7 @@ impl Session<'_> {
             run_id: Some(run_id),
             summary: Some(summary.render()),
             gate_inputs_changed: named(&gate_inputs),
+            draft,
             ..TaskResult::of(Outcome::Success)
         }
     }

@@ -9,7 +9,7 @@ use super::{AfterConversation, Editor, OrEnd, Phase, Session, TaskResult};
 use crate::context::{ScoutPayload, SnapshotKind, Strategy};
 use act_core::Outcome;
 
-/// The state of a dry run for the task that applies its changes.
+/// The state of a dry run, or of a task in a worktree, for the task that applies its changes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Draft {
@@ -49,14 +49,7 @@ impl Session<'_> {
         if self.editor.cancel.is_cancelled() {
             return TaskResult::cancelled();
         }
-        let draft = self.plans.in_force().cloned().map(|plan| Draft {
-            plan,
-            goals: self.plans.goals().clone(),
-            reports: self.reports.clone(),
-            decisions: self.decisions.lines(),
-            had_tests: self.has_tests,
-            account: done.clone(),
-        });
+        let draft = self.draft_of(done.clone());
         let account = match done {
             Some(Account { what, why, tests, outcome: _ }) => {
                 let tests = tests.map(|tests| format!("\n\n{tests}")).unwrap_or_default();
@@ -81,6 +74,18 @@ impl Session<'_> {
             draft,
             ..TaskResult::of(Outcome::Proposed)
         }
+    }
+
+    /// Returns what a task that makes the same changes elsewhere has to know; `None` before the first plan.
+    pub(super) fn draft_of(&self, account: Option<Account>) -> Option<Draft> {
+        self.plans.in_force().cloned().map(|plan| Draft {
+            plan,
+            goals: self.plans.goals().clone(),
+            reports: self.reports.clone(),
+            decisions: self.decisions.lines(),
+            had_tests: self.has_tests,
+            account,
+        })
     }
 
     /// Continues after the files of a proposal were written: its plan is in force, and the first action verifies it.

@@ -37,7 +37,11 @@ fn a_log_is_for_its_owner_alone_and_holds_one_line_for_each_record() {
 #[test]
 fn a_record_says_for_which_task_and_about_which_repository() {
     let place = TempLog::new();
-    let repo = super::super::RepoIdentity { identity: "1:2".into(), head: Some("c0ffee".into()) };
+    let repo = super::super::RepoIdentity {
+        identity: "1:2".into(),
+        head: Some("c0ffee".into()),
+        worktree_of: None,
+    };
     let audit = place.audit().about(repo.clone()).of_task("t-abc123");
     audit.append(edit("a").decision(Decision::Allow)).unwrap();
     let record = place.records().remove(0);

@@ -293,6 +293,14 @@ impl ArtifactDir {
         self.state()?.private_subdirectory("verifying")?.private_subdirectory(name.as_str())
     }
 
+    /// Opens the directory of the worktrees in which tasks work.
+    ///
+    /// # Errors
+    /// It cannot be created or opened; a link in its place is refused.
+    pub fn worktrees(&self) -> io::Result<Dir> {
+        self.state()?.private_subdirectory("worktrees")
+    }
+
     /// Opens `state/`, or returns `None` when nothing was ever stored.
     pub(super) fn existing_state(&self) -> io::Result<Option<Dir>> {
         self.top.existing_subdirectory("state")

@@ -43,6 +43,7 @@ const STEPS: &[&str] = &[
     include_str!("costs.sql"),
     include_str!("step_times.sql"),
     include_str!("starts.sql"),
+    include_str!("worktrees.sql"),
 ];
 
 const VERSION: i64 = STEPS.len() as i64;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use act_core::event::ModelUsage;
+use act_core::event::{ModelUsage, TaskWorktree};
 use act_core::process::{Life, Process};
 use act_core::{Document, Outcome, Repo, TaskState, Usd};
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ValueRef};
@@ -39,6 +39,31 @@ pub struct Flags {
     pub no_agents_md: bool,
     /// The session of the client that asked for the task, such as an editor.
     pub session: Option<String>,
+    /// The worktree in which the task works; `None` for one that works in the repository itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<Worktree>,
+}
+
+/// A linked worktree that act made for one task, and the repository to which it belongs. The path of the worktree is the root
+/// in the row of its task.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worktree {
+    /// Path of the root of the repository.
+    pub of: String,
+    /// Identity of that root.
+    pub home: String,
+    /// The commit with which the worktree began.
+    pub head: String,
+    /// The worktree began with the uncommitted changes of the repository as well.
+    pub dirty: bool,
+}
+
+impl Worktree {
+    /// Returns what events and documents say of the worktree whose root is `path`.
+    pub fn at(&self, path: &str) -> TaskWorktree {
+        let Self { head, dirty, .. } = self;
+        TaskWorktree { path: path.to_owned(), head: head.clone(), dirty: *dirty }
+    }
 }
 
 /// A task that `act run` accepts.
@@ -148,8 +173,12 @@ pub struct Task {
     pub tokens: BTreeMap<String, ModelUsage>,
     /// What the requests of the task cost so far, in US dollars; null where that is not known.
     pub cost_usd: Option<Usd>,
-    /// The repository, with its path at the submission and its state at the start of the task.
+    /// The repository, with its path at the submission and its state at the start of the task. For a task in a worktree `head` and
+    /// `dirty` are those of the worktree.
     pub repo: Repo,
+    /// The linked worktree in which the task works; omitted for a task that works in the repository itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<TaskWorktree>,
 }
 
 impl Document for Task {
@@ -160,7 +189,15 @@ impl Task {
     /// Returns what `status`, `queue` and `history` show of a record.
     pub fn of(record: TaskRecord, position: Option<u32>, life: Life) -> Self {
         let ended = record.state.is_final();
+        let worktree = record.flags.worktree.as_ref();
         Self {
+            worktree: worktree.map(|worktree| worktree.at(&record.root)),
+            repo: Repo {
+                path: Some(record.repository().to_owned()),
+                identity: Some(worktree.map_or(&record.repo, |worktree| &worktree.home).clone()),
+                head: record.head.clone(),
+                dirty: record.dirty,
+            },
             task_id: record.task_id,
             state: record.state,
             position: position.filter(|_| record.state == TaskState::Queued),
@@ -186,17 +223,21 @@ impl Task {
             }),
             tokens: record.tokens,
             cost_usd: record.cost,
-            repo: Repo {
-                path: Some(record.root),
-                identity: Some(record.repo),
-                head: record.head,
-                dirty: record.dirty,
-            },
         }
     }
 }
 
 impl TaskRecord {
+    /// Returns the path of the root of the repository to which the task belongs, also where it works in a worktree of it.
+    pub fn repository(&self) -> &str {
+        self.flags.worktree.as_ref().map_or(&self.root, |worktree| &worktree.of)
+    }
+
+    /// Returns whether the task belongs to the repository with this identity: it works there, or in a worktree of it.
+    pub fn belongs_to(&self, repo: &str) -> bool {
+        self.repo == repo || self.flags.worktree.as_ref().is_some_and(|of| of.home == repo)
+    }
+
     /// A query of tasks, to which conditions are appended.
     const SELECT: &str = "SELECT *, (SELECT json_group_array(run_id) FROM \
         (SELECT run_id FROM runs WHERE runs.task_id = tasks.task_id ORDER BY rowid)) \
@@ -234,6 +275,12 @@ impl TaskRecord {
             head: row.get("head")?,
             dirty: row.get("dirty")?,
         })
+    }
+}
+
+impl UnfinishedTask {
+    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self { task_id: row.get("task_id")?, state: state(row)?, owner: owner(row)? })
     }
 }
 
@@ -280,13 +327,14 @@ impl Store {
         self.write(Synchronous::Full, |db| {
             let Process { pid, start_time, boot_id, pid_namespace } = task.owner;
             let queued = TaskState::Queued.as_str();
+            let home = task.flags.worktree.as_ref().map(|worktree| worktree.home.as_str());
             db.execute(
                 "INSERT INTO tasks (task_id, repo, root, text, flags, state, submitted_at, owner_pid, \
-                 owner_start, owner_boot, owner_namespace) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
+                 owner_start, owner_boot, owner_namespace, home) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12)",
                 params![
                     task.task_id, task.repo, task.root, task.text, to_json(task.flags), queued, now(), pid,
-                    start_time, boot_id, pid_namespace
+                    start_time, boot_id, pid_namespace, home
                 ],
             )?;
             let waiting = "SELECT count(*) FROM tasks WHERE repo = ?1 AND state = 'QUEUED'";
@@ -332,10 +380,18 @@ impl Store {
     pub fn unfinished(&self, repo: Option<&str>) -> Result<Vec<UnfinishedTask>> {
         let query = "SELECT task_id, state, owner_pid, owner_start, owner_boot, owner_namespace FROM tasks \
                      WHERE (?1 IS NULL OR repo = ?1) AND state IN ('QUEUED', 'RUNNING') ORDER BY seq";
-        self.all(query, [repo], |row| {
-            let task_id = row.get("task_id")?;
-            Ok(UnfinishedTask { task_id, state: state(row)?, owner: owner(row)? })
-        })
+        self.all(query, [repo], UnfinishedTask::read)
+    }
+
+    /// Returns the tasks that wait or run in a repository and in its worktrees, in order of acceptance.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn unfinished_with_worktrees(&self, repo: &str) -> Result<Vec<UnfinishedTask>> {
+        let query = "SELECT task_id, state, owner_pid, owner_start, owner_boot, owner_namespace FROM tasks \
+                     WHERE (repo = ?1 OR home = ?1) AND state IN ('QUEUED', 'RUNNING') ORDER BY seq";
+        self.all(query, [repo], UnfinishedTask::read)
     }
 
     /// Returns the whole records of the tasks that wait or run in a repository, in order of acceptance.
@@ -348,13 +404,14 @@ impl Store {
         self.all(&format!("{} {conditions}", TaskRecord::SELECT), [repo], TaskRecord::read)
     }
 
-    /// Returns at most `limit` tasks of one repository or of all, the newest first. Tasks that wait or run are among them.
+    /// Returns at most `limit` tasks of one repository, those in its worktrees among them, or of all repositories: the newest
+    /// first. Tasks that wait or run are among them.
     ///
     /// # Errors
     ///
     /// The database cannot be read.
     pub fn history(&self, repo: Option<&str>, limit: u32) -> Result<Vec<TaskRecord>> {
-        let conditions = "WHERE ?1 IS NULL OR repo = ?1 ORDER BY seq DESC LIMIT ?2";
+        let conditions = "WHERE ?1 IS NULL OR repo = ?1 OR home = ?1 ORDER BY seq DESC LIMIT ?2";
         self.all(&format!("{} {conditions}", TaskRecord::SELECT), (repo, limit), TaskRecord::read)
     }
 
@@ -370,13 +427,14 @@ impl Store {
         self.one(&format!("{} {conditions}", TaskRecord::SELECT), [repo], TaskRecord::read)
     }
 
-    /// Returns the path that a repository had when a task was last submitted there.
+    /// Returns the path that a repository had when a task was last submitted there, or in a worktree of it.
     ///
     /// # Errors
     ///
     /// The database cannot be read.
     pub fn last_root(&self, repo: &str) -> Result<Option<String>> {
-        let query = "SELECT root FROM tasks WHERE repo = ?1 ORDER BY seq DESC LIMIT 1";
+        let query = "SELECT coalesce(json_extract(flags, '$.worktree.of'), root) FROM tasks \
+                     WHERE repo = ?1 OR home = ?1 ORDER BY repo = ?1 DESC, seq DESC LIMIT 1";
         self.one(query, [repo], |row| row.get(0))
     }
 

@@ -169,6 +169,10 @@ fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
         // The tree may contain changes that are not in this commit.
         tree = tree.note("base_commit", commit);
     }
+    let of = run.repo.as_ref().and_then(|repo| repo.identity.as_ref());
+    if let Some(repository) = of.filter(|_| run.worktree_identity.is_some()) {
+        tree = tree.note("worktree_of", repository);
+    }
     let gate = Resource::new("gate", "agent.yaml", run.pipeline_sha256.as_deref()?);
     let image = evidence.image.as_deref().unwrap_or("container_image");
     let mut image = Resource::new("image", image, run.image_digest.as_deref()?);

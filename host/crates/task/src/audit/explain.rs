@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::audit::Logbook;
 use crate::audit::verify::verify_but;
 use crate::prepare;
-use act_audit::{CheckpointStore, Decision, Event, Record, RepoIdentity, Subject, cure};
+use act_audit::{CheckpointStore, Decision, Event, Record, Subject, cure};
 use act_core::verification::{CommandExecuted, Status, lessens};
 use act_core::{Document, Failure, Repo, RunId};
 use act_records::artifacts::{ArtifactDir, RecordedManifest};
@@ -27,6 +27,9 @@ pub struct Explanation {
     pub task_id: Option<String>,
     /// The repository, with its commit when the run began; `tree_digest` says what was verified.
     pub repo: Option<Repo>,
+    /// Identity of the worktree of that repository which the run tested; omitted for a run of the repository itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree_identity: Option<String>,
     pub started_at: String,
     pub finished_at: Option<String>,
     /// Number of the attempt in its task.
@@ -213,11 +216,16 @@ impl Explanation {
             log_damaged: None,
             outcome: ended.and_then(|ended| ended.reason.clone()),
             task_id: started.task.clone(),
-            repo: started.repo.clone().map(|RepoIdentity { identity, head }| Repo {
-                identity: Some(identity),
-                head,
-                ..Repo::default()
+            repo: started.repo.clone().map(|of| Repo {
+                path: None,
+                identity: Some(of.home().to_owned()),
+                head: of.head,
+                dirty: None,
             }),
+            worktree_identity: started
+                .repo
+                .as_ref()
+                .and_then(|of| of.worktree_of.is_some().then(|| of.identity.clone())),
             started_at: started.time.clone(),
             finished_at: ended.map(|ended| ended.time.clone()),
             attempt: started.counts.get("attempt").copied().unwrap_or_default(),

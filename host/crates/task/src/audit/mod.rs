@@ -48,11 +48,11 @@ impl Logbook {
     fn names_of(&self, records: &[Record]) -> BTreeMap<String, String> {
         let Ok(store) = prepare::store(&self.artifacts) else { return BTreeMap::new() };
         let identities: BTreeSet<_> =
-            records.iter().filter_map(|record| Some(&record.repo.as_ref()?.identity)).collect();
-        let named = |identity: &String| {
+            records.iter().filter_map(|record| Some(record.repo.as_ref()?.home())).collect();
+        let named = |identity: &str| {
             let root = store.last_root(identity).ok()??;
             let name = Path::new(&root).file_name()?.to_str()?.to_owned();
-            Some((identity.clone(), name))
+            Some((identity.to_owned(), name))
         };
         identities.into_iter().filter_map(named).collect()
     }
@@ -147,7 +147,7 @@ impl Document for AuditList {
 impl AuditList {
     /// Returns the name of the directory of a record's repository, or its identity if no task is known to have run there.
     pub fn repository<'a>(&'a self, record: &'a Record) -> Option<&'a str> {
-        let identity = record.repo.as_ref()?.identity.as_str();
+        let identity = record.repo.as_ref()?.home();
         Some(self.names.get(identity).map_or(identity, String::as_str))
     }
 }
@@ -173,8 +173,11 @@ pub(super) fn list_in(
 ) -> Result<AuditList, Failure> {
     let (mut head, mut records, mut left_out) = (None, VecDeque::new(), 0);
     let is_here = |record: &Record| {
-        let of = record.repo.as_ref().map(|repo| &repo.identity);
-        here.is_none() || of == here
+        let of = |here: &String| {
+            let repo = record.repo.as_ref();
+            repo.is_some_and(|repo| repo.identity == *here || repo.home() == here)
+        };
+        here.is_none_or(of)
     };
     let unreadable = log.each(|record| {
         head = Some(Head { seq: record.seq, hash: record.hash.clone(), end: 0 });
