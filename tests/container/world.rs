@@ -85,6 +85,7 @@ impl World {
                 user: User::Caller,
                 ca_bundle: None,
                 limits: Limits { cpus: 4.0, memory_mb: 256, pids: 256 },
+                engine: [].into(),
                 private_network: true,
                 cut_off: vec![],
             },

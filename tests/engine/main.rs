@@ -18,4 +18,5 @@ mod interface;
 mod orphans;
 mod place;
 mod runs;
+mod slots;
 mod walls;

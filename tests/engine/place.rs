@@ -252,6 +252,7 @@ impl Project {
                 user: User::Caller,
                 ca_bundle: None,
                 limits: Limits { cpus: 4.0, memory_mb: 256, pids: 256 },
+                engine: [].into(),
                 private_network: true,
                 cut_off: vec![],
             },
@@ -341,6 +342,18 @@ impl Project {
             }
         }
         panic!("no step printed {text:?}");
+    }
+
+    /// Waits until the person is told a text that holds `part`, and returns it.
+    pub(crate) async fn told(&mut self, part: &str) -> String {
+        while let Some(kind) = self.heard.recv().await {
+            if let EventKind::Notice(notice) = kind
+                && notice.text.contains(part)
+            {
+                return notice.text;
+            }
+        }
+        panic!("nobody was told {part:?}");
     }
 
     /// Containers and volumes of a run.

@@ -145,9 +145,13 @@ impl Act {
     /// Writes the user's `config.toml`, as a file that is trusted.
     pub(crate) fn config_toml(self, text: &str) -> Self {
         let path = self.settings_file();
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
+        write_trusted(&path, text);
+        self
+    }
+
+    /// Writes the user's `engines.toml`, as a file that is trusted.
+    pub(crate) fn engines_toml(self, text: &str) -> Self {
+        write_trusted(&self.settings_file().with_file_name("engines.toml"), text);
         self
     }
 
@@ -246,6 +250,12 @@ impl Act {
         command.current_dir(&self.directory);
         Running::start(command, self.stdin, self.answer, self.place, self.model)
     }
+}
+
+fn write_trusted(path: &Path, text: &str) {
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
 }
 
 pub(crate) fn program() -> &'static str {

@@ -29,6 +29,7 @@ mod diff;
 mod doctor;
 mod dry_run;
 mod engine_loss;
+mod engines;
 mod evidence;
 mod examples;
 mod foreign;

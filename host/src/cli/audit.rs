@@ -614,6 +614,7 @@ fn explanation_lines(found: &Explanation) -> Vec<Line> {
         ("ended", found.finished_at.as_deref()),
         ("pipeline", found.pipeline_sha256.as_deref()),
         ("image", found.image_digest.as_deref()),
+        ("engine", found.engine.as_deref()),
         ("tree", found.tree_digest.as_deref()),
         (
             "tree after",

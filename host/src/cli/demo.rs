@@ -107,6 +107,7 @@ impl DemoTask {
             max_tokens: None,
             max_cost: None,
             no_agents_md: false,
+            engine: None,
             mode: Mode::Run { baseline: false },
             place: Place::Here,
             script: Some(script()?),

@@ -454,35 +454,54 @@ fn hooks(root: Option<&Path>) -> Vec<Check> {
 
 const MIB: u64 = 1 << 20;
 
-/// Checks the container engine: its image, its limits and containers of dead runs.
+/// Checks every container engine that a run could use.
 async fn containers(config: Option<&Config>, in_force: Option<task::InForce>) -> Vec<Check> {
-    let found = match std::env::var("DOCKER_HOST") {
-        Ok(host) if !host.is_empty() => "from DOCKER_HOST",
-        _ => "the default socket",
-    };
-    let engine = match Engine::connect().await {
-        Ok(engine) => engine,
-        Err(error) => {
-            let message =
-                format!("Docker unavailable: tried {} ({found}): {}", error.host, error.why);
-            return vec![Check::red("engine", message, error.hint)];
+    let root = config.map(|config| config.root.as_path());
+    let engines = match task::every_engine(root).await {
+        Ok(engines) => engines,
+        Err(failure) => {
+            return vec![Check::red("engine", failure.message, failure.hint.unwrap_or_default())];
         }
     };
+    let mut checks = vec![];
+    for engine in engines {
+        match engine {
+            Ok(engine) => checks.extend(container_engine(&engine, config, in_force.as_ref()).await),
+            Err(error) => {
+                let message = format!("Docker unavailable: tried {}: {}", error.host, error.why);
+                checks.push(Check::red("engine", message, error.hint));
+            }
+        }
+    }
+    checks
+}
+
+/// Checks one container engine: its image, its limits and containers of dead runs.
+async fn container_engine(
+    engine: &Engine,
+    config: Option<&Config>,
+    in_force: Option<&task::InForce>,
+) -> Vec<Check> {
     let identity = engine.identity();
+    let found = match (&identity.entry, std::env::var("DOCKER_HOST")) {
+        (Some(entry), _) => format!("{entry} in engines.toml"),
+        (None, Ok(host)) if !host.is_empty() => "from DOCKER_HOST".to_owned(),
+        (None, _) => "the default socket".to_owned(),
+    };
     let what = format!("{} {} at {} ({found})", identity.name, identity.version, engine.host());
     let mut checks = vec![Check::ok("engine", what)];
     if let Some(config) = config {
-        let (line, architecture) = image(&engine, &config.pipeline.image).await;
+        let (line, architecture) = image(engine, &config.pipeline.image).await;
         checks.push(line);
-        let held = in_force.as_ref().map_or(config, |it| &it.config);
+        let held = in_force.map_or(config, |it| &it.config);
         checks.extend(network(&held.pipeline, architecture.as_deref()));
         checks.extend(workspace(&held.pipeline));
         checks.push(match engine.machine().await {
-            Ok(machine) => limits(config, in_force.as_ref(), machine),
+            Ok(machine) => limits(config, in_force, machine),
             Err(error) => Check::note("limits", error.to_string(), "look at the log of the engine"),
         });
     }
-    checks.push(left_over(&engine).await);
+    checks.push(left_over(engine).await);
     checks
 }
 

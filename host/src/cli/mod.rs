@@ -13,6 +13,7 @@ mod demo;
 mod diff;
 mod doctor;
 mod edit;
+mod engines;
 mod hook;
 mod init;
 mod logs;
@@ -145,6 +146,7 @@ enum Command {
     Audit(audit::Audit),
     Metrics(metrics::Metrics),
     Cache(cache::Cache),
+    Engines(engines::Engines),
     Scout(scout::Scout),
     Components(components::Components),
     Doctor(doctor::Doctor),
@@ -216,6 +218,7 @@ impl Command {
             Self::Audit(it) => it.run(output),
             Self::Metrics(it) => it.run(output),
             Self::Cache(it) => it.run(output),
+            Self::Engines(it) => it.run(output),
             Self::Scout(it) => it.run(output),
             Self::Components(it) => it.run(output),
             Self::Doctor(it) => it.run(output),
@@ -239,7 +242,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look", &["status", "queue", "history", "watch", "diff", "logs", "report", "metrics"]),
     ("Components", &["components"]),
     ("Record", &["audit", "verify-claim"]),
-    ("Set up", &["init", "doctor", "hook", "demo", "cache", "completions", "man"]),
+    ("Set up", &["init", "doctor", "engines", "hook", "demo", "cache", "completions", "man"]),
 ];
 
 /// The program's arguments, with the commands in groups: clap has headings for arguments only.

@@ -85,6 +85,9 @@ pub(super) struct Run {
     /// Begin the worktree with the uncommitted changes as well
     #[arg(long, requires = "worktree")]
     dirty: bool,
+    /// Run the pipeline on this engine of engines.toml
+    #[arg(long, value_name = "NAME", conflicts_with = "dry_run")]
+    engine: Option<String>,
     /// Run the task in the background: print its id and return
     #[arg(long)]
     detach: bool,
@@ -104,6 +107,7 @@ impl Run {
             max_tokens: self.max_tokens,
             max_cost: self.max_cost,
             no_agents_md: self.no_agents_md,
+            engine: self.engine,
             mode: match self.dry_run {
                 true => Mode::DryRun,
                 false => Mode::Run { baseline: self.baseline },

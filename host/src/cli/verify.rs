@@ -41,9 +41,12 @@ pub(super) struct Verify {
     /// Run the pipeline even if the last green run was of this very tree
     #[arg(long)]
     fresh: bool,
+    /// Run the pipeline on this engine of engines.toml
+    #[arg(long, value_name = "NAME")]
+    engine: Option<String>,
     /// Answer the event of an agent on standard input: claude, codex, copilot, gemini, cursor or opencode
     #[arg(long, value_name = "AGENT", value_parser = super::init::agent)]
-    #[arg(conflicts_with_all = ["json", "verbose", "no_cache", "fresh"])]
+    #[arg(conflicts_with_all = ["json", "verbose", "no_cache", "fresh", "engine"])]
     hook: Option<HookAgent>,
     /// With --hook: let the agent go after so many red results in a row
     #[arg(long, value_name = "N", default_value_t = 3, requires = "hook")]
@@ -61,7 +64,7 @@ impl Verify {
             return Ok(hook::called(called, output));
         }
         let downloads = if self.no_cache { Downloads::Private } else { Downloads::Shared };
-        let wanted = Wanted { downloads, fresh: self.fresh };
+        let wanted = Wanted { downloads, fresh: self.fresh, engine: self.engine };
         let work = act_task::verify(&self.common.repo, wanted, vec![output.verification_sink()]);
         let Some(mut verification) = block_on(work)?? else { return Ok(Exit::Cancelled) };
         let warnings = verification.warnings.iter_mut();

@@ -255,6 +255,7 @@ impl Turn {
             max_tokens: self.session.max_tokens,
             max_cost: self.session.max_cost,
             no_agents_md: false,
+            engine: None,
             mode,
             place: Place::Here,
             script: None,

@@ -187,6 +187,7 @@ impl Tasks for Handle {
             max_tokens: None,
             max_cost: None,
             no_agents_md: false,
+            engine: None,
             mode: Mode::Apply { dry_run: args.task.unwrap_or_default() },
             place: Place::Here,
             script: None,

@@ -1,5 +1,6 @@
 //! Parses the text of `agent.yaml` into settings, or returns the first problem (pure).
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use serde::Deserialize;
 use serde_yaml::{Error, MessageFormatter, Spanned};
 
 use super::checks::{self, CheckMode, CheckTemplate, Checks};
+use super::engines::{LABELS, Labels, are_labels};
 use super::error::{ConfigError, Position, shown};
 use super::scalar::{self, Value};
 use super::user::LONGEST_MODEL_TIMEOUT;
@@ -98,6 +100,7 @@ struct Verification {
     evidence: Option<Value>,
     checks: Option<Value>,
     limits: Option<RawLimits>,
+    engine: Option<Spanned<BTreeMap<String, Value>>>,
 }
 
 #[derive(Deserialize)]
@@ -276,6 +279,7 @@ fn pipeline(raw: Verification) -> Result<Pipeline, ConfigError> {
         user: scalar::word(raw.user.as_ref(), "verification.user", &users)?.unwrap_or(User::Caller),
         ca_bundle: ca_bundle(raw.ca_bundle)?,
         limits: limits(&raw.limits.unwrap_or_default())?,
+        engine: labels(raw.engine)?,
         private_network: true,
         cut_off: vec![],
     })
@@ -306,6 +310,24 @@ fn limits(raw: &RawLimits) -> Result<Limits, ConfigError> {
             .unwrap_or(default.memory_mb),
         pids: scalar::whole(raw.pids.as_ref(), "limits.pids", 8..=1 << 22)?.unwrap_or(default.pids),
     })
+}
+
+/// Returns the labels that an engine must have.
+fn labels(raw: Option<Spanned<BTreeMap<String, Value>>>) -> Result<Labels, ConfigError> {
+    let Some(raw) = raw else { return Ok(Labels::new()) };
+    let key = "verification.engine";
+    let text = |(name, value): (&String, &Value)| {
+        let text = scalar::text(Some(value), key)?;
+        Ok((name.clone(), text.unwrap_or_default()))
+    };
+    let labels = raw.value.iter().map(text).collect::<Result<Labels, ConfigError>>()?;
+    match are_labels(&labels) {
+        true => Ok(labels),
+        false => Err(ConfigError::Malformed {
+            position: Position::from(raw.referenced),
+            reason: format!("{key}: {LABELS}"),
+        }),
+    }
 }
 
 /// Returns the package without `.` parts and doubled or final slashes.

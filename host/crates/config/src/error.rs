@@ -238,7 +238,7 @@ fn visible(c: char) -> impl Iterator<Item = char> {
     plain.then_some(c).into_iter().chain(escaped.into_iter().flatten())
 }
 
-/// Why the user's `config.toml` cannot be used.
+/// Why the user's `config.toml` or `engines.toml` cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
     #[error("{} {why}", path.display())]

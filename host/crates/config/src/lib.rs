@@ -5,6 +5,7 @@
 //!   [`Config::lower`] applies it to every key that costs or endangers the user.
 //! - [`UserSettings`] is `config.toml`: the model with its key, time limits, and limits for every `agent.yaml`.
 //! - [`UserSettings::price`] is the price of a model: the user's own, or that of the table `prices.toml`.
+//! - [`Engines`] is `engines.toml`, the container engines of the user.
 //! - [`model_access`] selects the model from environment or `config.toml`, and [`secrets`] collects every key of the
 //!   environment for redaction.
 //!
@@ -14,6 +15,7 @@
 mod agent_yaml;
 mod ceiling;
 mod checks;
+mod engines;
 mod error;
 mod load;
 mod prices;
@@ -31,6 +33,7 @@ pub use ceiling::{
     COST_LIMIT, ConfigCeiling, DEFAULT_MAX_TOKENS, VerifierTable, effective, is_cost_limit,
 };
 pub use checks::{CheckMode, CheckRefused, CheckTemplate, Checks, MAX_CHECK};
+pub use engines::{EngineKind, EnginePlace, EngineSettings, Engines, Labels};
 pub use error::{ConfigError, ModelAccessError, Position, SettingsError};
 pub use load::{Root, find_root, load};
 pub use prices::{PriceSource, Priced, cost_limit, toml_cost_limit};
@@ -92,6 +95,8 @@ pub struct Pipeline {
     /// A file of certificates, as an absolute path on the host.
     pub ca_bundle: Option<PathBuf>,
     pub limits: Limits,
+    /// The labels that the engine of a run must have. A repository names no engine.
+    pub engine: Labels,
     /// Steps with a network reach private addresses. Only `config.toml` and `policy.toml` take that away.
     pub private_network: bool,
     /// Names of the steps whose network was removed by `cut_off`.

@@ -46,6 +46,7 @@ fn a_minimal_file_gets_the_documented_defaults() {
             user: User::Caller,
             ca_bundle: None,
             limits: Limits { cpus: 4.0, memory_mb: 8192, pids: 2048 },
+            engine: [].into(),
             private_network: true,
             cut_off: vec![],
         }

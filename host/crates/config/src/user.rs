@@ -341,17 +341,17 @@ impl UserSettings {
     }
 }
 
-/// The text of the file, for errors with a place.
+/// The text of a file of the user, for errors with a place.
 #[derive(Clone, Copy)]
-struct Source<'a> {
-    text: &'a str,
-    path: &'a Path,
+pub(super) struct Source<'a> {
+    pub(super) text: &'a str,
+    pub(super) path: &'a Path,
     /// The repository in use.
-    repo: Option<&'a Path>,
+    pub(super) repo: Option<&'a Path>,
 }
 
 impl Source<'_> {
-    fn parse<T: DeserializeOwned>(self) -> Result<T, SettingsError> {
+    pub(super) fn parse<T: DeserializeOwned>(self) -> Result<T, SettingsError> {
         toml::from_str(self.text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start);
             self.malformed(at, &without_values(&error.message().replace('\n', " ")))
@@ -359,7 +359,7 @@ impl Source<'_> {
     }
 
     /// Returns the error for what is wrong at byte `at`.
-    fn malformed(self, at: usize, why: &str) -> SettingsError {
+    pub(super) fn malformed(self, at: usize, why: &str) -> SettingsError {
         let before = self.text.get(..at).unwrap_or_default();
         SettingsError::Malformed {
             path: self.path.to_owned(),
@@ -411,7 +411,7 @@ impl Source<'_> {
     }
 
     /// Returns a text on one line.
-    fn line(
+    pub(super) fn line(
         self,
         key: &str,
         value: Option<Spanned<String>>,

@@ -427,6 +427,26 @@ pub struct Platform {
 pub struct EngineIdentity {
     pub name: String,
     pub version: String,
+    /// The id of the engine, as it reports it; absent where it has none that lasts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The name of the engine in the user's `engines.toml`; absent for an engine that was found without that file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub entry: Option<String>,
+}
+
+impl std::fmt::Display for EngineIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, version, id, entry } = self;
+        write!(f, "{name} {version}")?;
+        if let Some(id) = id {
+            write!(f, ", id {id}")?;
+        }
+        match entry {
+            Some(entry) => write!(f, ", {entry} in engines.toml"),
+            None => Ok(()),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,9 @@ use std::path::Path;
 use act_core::Failure;
 use act_core::verification::InfraError;
 use act_records::artifacts::{ArtifactDir, BaseSize, CacheSize};
-use act_verifier::{CacheVolume, Engine};
+use act_verifier::{CacheVolume, Engine, EngineUnavailable};
+
+use crate::{engines, prepare};
 
 #[derive(Debug)]
 pub struct CacheList {
@@ -40,15 +42,18 @@ pub async fn list_caches() -> Result<CacheList, Failure> {
     let artifacts = open()?;
     let caches = artifacts.cache_sizes().map_err(unreadable)?;
     let bases = artifacts.bases().map_err(unreadable)?;
-    let mut lost = BTreeSet::new();
-    let on_engine = match Engine::connect().await {
-        Ok(engine) => {
-            // Without an answer it is not known which images are gone.
-            lost = engine.bases_without_image(&bases).await.unwrap_or_default();
-            engine.cache_volumes().await.map_err(|error: InfraError| error.to_string())
-        }
-        Err(absent) => Err(absent.to_string()),
-    };
+    let (mut lost, mut on_engines) = (BTreeSet::new(), vec![]);
+    for engine in connect_all().await? {
+        on_engines.push(match engine {
+            Ok(engine) => {
+                // Without an answer it is not known which images are gone.
+                lost.extend(engine.bases_without_image(&bases).await.unwrap_or_default());
+                engine.cache_volumes().await.map_err(|error: InfraError| error.to_string())
+            }
+            Err(absent) => Err(absent.to_string()),
+        });
+    }
+    let on_engine = together(on_engines);
     Ok(CacheList { path: artifacts.path().join("cache"), caches, bases, lost, on_engine })
 }
 
@@ -61,20 +66,46 @@ pub async fn clear_caches() -> Result<Cleared, Failure> {
     let artifacts = open()?;
     let (cleared, in_use) = artifacts.clear_caches().map_err(unreadable)?;
     let (bases, bases_in_use) = artifacts.clear_bases().map_err(unreadable)?;
-    let there = match Engine::connect().await {
-        Ok(engine) => {
-            engine.remove_base_images(&bases).await;
-            // Trouble with what a killed process left is no trouble of the caches.
-            let _ = engine.remove_lost_bases(&artifacts).await;
-            engine.clear_cache_volumes().await.map_err(|error| error.to_string())
-        }
-        Err(absent) => Err(absent.to_string()),
-    };
-    let (on_engine, busy) = match there {
-        Ok((cleared, busy)) => (Ok(cleared), busy),
-        Err(why) => (Err(why), 0),
-    };
+    let (mut on_engines, mut busy) = (vec![], 0);
+    for engine in connect_all().await? {
+        on_engines.push(match engine {
+            Ok(engine) => {
+                engine.remove_base_images(&bases).await;
+                // Trouble with what a killed process left is no trouble of the caches.
+                let _ = engine.remove_lost_bases(&artifacts).await;
+                let cleared = engine.clear_cache_volumes().await;
+                busy += cleared.as_ref().map_or(0, |(_, busy)| *busy);
+                cleared.map(|(cleared, _)| cleared).map_err(|error| error.to_string())
+            }
+            Err(absent) => Err(absent.to_string()),
+        });
+    }
+    let on_engine = together(on_engines);
     Ok(Cleared { cleared, bases, on_engine, in_use: in_use + bases_in_use + busy })
+}
+
+/// Returns the engines that may hold caches and images of bases.
+async fn connect_all() -> Result<Vec<Result<Engine, EngineUnavailable>>, Failure> {
+    let root = act_config::find_root(Path::new("."))?;
+    engines::every_engine(root.as_ref().map(|root| root.path.as_path())).await
+}
+
+/// Returns what all engines answered. An engine without an answer among others is a notice.
+fn together(answers: Vec<OnEngine>) -> OnEngine {
+    let (found, mut silent): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    if found.is_empty()
+        && let Some(first) = silent.pop()
+    {
+        return first;
+    }
+    for why in silent.into_iter().filter_map(Result::err) {
+        prepare::say_once(&format!("caches in volumes of an engine are not listed: {why}"));
+    }
+    // Two names may lead to one engine.
+    let mut volumes: Vec<_> = found.into_iter().flatten().flatten().collect();
+    volumes.sort_by(|a, b| (&a.image, &a.repo, &a.volume).cmp(&(&b.image, &b.repo, &b.volume)));
+    volumes.dedup_by(|a, b| a.volume == b.volume);
+    Ok(volumes)
 }
 
 /// Opens the ARTIFACT_DIR, which must not lie in the repository of the working directory, if there is one.

@@ -18,6 +18,7 @@
 //! - [`worktrees()`] and [`remove_worktrees()`] look after the worktrees in which tasks of a repository work.
 //! - [`status()`], [`queue()`], [`history()`], [`cancel()`] look at the tasks of a repository; [`diff()`] shows what one
 //!   changed. [`repository()`] describes a repository for their documents.
+//! - [`list_engines()`] and [`check_engine()`] ask the container engines of the user.
 //! - [`Observer`] holds the ARTIFACT_DIR open for a program that looks at all tasks for hours.
 //! - [`audit_verify()`] and the other `audit_*` functions read the audit log; [`capabilities`] decides about components.
 //!
@@ -39,6 +40,7 @@ pub mod capabilities;
 mod components;
 mod detach;
 mod diff;
+mod engines;
 mod failures;
 mod finish;
 mod follow;
@@ -82,6 +84,9 @@ pub use cancel::{CancelTarget, Cancellation, cancel, cancel_was_requested};
 pub use components::ComponentScout;
 pub use detach::{Detached, TakeOver, detach, take_over};
 pub use diff::{TaskDiff, diff};
+pub use engines::{
+    EngineAnswer, EngineList, EngineState, check_engine, every_engine, list_engines,
+};
 pub use failures::{FailureList, PlacedFailure, failures};
 pub use follow::{FollowedStep, FollowedTask, Follower};
 pub use hook::{HookAgent, HookAnswer, HookArgs, HookState, MAX_EVENT, hook, hooks_are_off};

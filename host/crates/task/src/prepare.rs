@@ -16,7 +16,7 @@ use crate::proposal::Proposal;
 use crate::queue::TaskContext;
 use crate::run::{Mode, RunArgs};
 use crate::trees::{TaskTrees, Trees};
-use crate::{proposal, queue, worktree};
+use crate::{engines, proposal, queue, worktree};
 use act_agent::context::NotesWriter;
 use act_agent::editor::{Aim, EarlierTask, Editor, Gate, TaskInput, TaskRequest, Workplace};
 use act_agent::gate_inputs::{FileChange, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests};
@@ -60,8 +60,10 @@ pub(super) struct Ready {
     user: UserSettings,
     pub(super) access: ModelAccess,
     pub(super) artifacts: Arc<ArtifactDir>,
-    /// The Docker engine; `None` for a dry run, which verifies nothing.
+    /// The engine of all runs; `None` for a dry run, which verifies nothing.
     pub(super) engine: Option<Engine>,
+    /// Why the engine was chosen among several, for the person.
+    pub(super) engine_why: Option<String>,
     pub(super) rules: WriteRules,
     /// The items of `Boundaries:` that the write rules enforce.
     pub(super) enforced: Vec<String>,
@@ -391,15 +393,16 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         .guarding_targets(&config.root, &view(&config.root)?)
         .within(&only.concat(), &never.concat())
         .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
-    let engine = match args.mode {
+    let chosen = match args.mode {
         Mode::DryRun => None,
         Mode::Run { .. } | Mode::Apply { .. } => {
             ca_bundle(&config)?;
-            let engine = Engine::connect().await?;
-            engine.check_abilities(&config.pipeline).map_err(engine_unable)?;
-            Some(engine)
+            let chosen = engines::choose(args.engine.as_deref(), &config, &policy).await??;
+            chosen.engine.check_abilities(&config.pipeline).map_err(engine_unable)?;
+            Some(chosen)
         }
     };
+    let (engine, engine_why) = chosen.map(|chosen| (chosen.engine, chosen.why)).unzip();
     // Last, because this is the only check that creates something.
     let artifacts = artifacts(&config.root)?;
     let mode = args.mode.clone();
@@ -411,6 +414,7 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         access,
         artifacts,
         engine,
+        engine_why: engine_why.flatten(),
         rules,
         enforced,
         allowed_test_changes,
@@ -445,7 +449,7 @@ pub fn price_unknown(limit: Usd, access: &ModelAccess) -> Failure {
 }
 
 /// Returns the refusal of an engine that cannot do what the pipeline needs. No attempt of a task could end on it.
-fn engine_unable(error: InfraError) -> Failure {
+pub(crate) fn engine_unable(error: InfraError) -> Failure {
     Failure { exit: Exit::Infra, ..Failure::refused("engine_unable", error.message) }
 }
 
@@ -566,17 +570,28 @@ pub(super) struct VerificationParts {
     pub(super) artifacts: Arc<ArtifactDir>,
     /// A missing engine is the result of the verification and not a refusal.
     pub(super) engine: Result<Engine, EngineUnavailable>,
+    /// Why the engine was chosen among several, for the person.
+    pub(super) engine_why: Option<String>,
     /// The policy requires that the head of the audit log is sent first.
     pub(super) anchored: bool,
 }
 
-pub(super) async fn verification(repo: &Path) -> Result<VerificationParts, Failure> {
+/// `engine` is the name of one in `engines.toml`.
+pub(super) async fn verification(
+    repo: &Path,
+    engine: Option<&str>,
+) -> Result<VerificationParts, Failure> {
     let mut config = act_config::load(repo)?;
     let policy = registry(Some(&config.root))?.policy;
     lowered(&policy, &mut config)?;
     let artifacts = artifacts(&config.root)?;
-    let engine = Engine::connect().await;
-    Ok(VerificationParts { config, artifacts, engine, anchored: policy.require_anchor })
+    let chosen = engines::choose(engine, &config, &policy).await?;
+    let (engine, engine_why) = match chosen {
+        Ok(chosen) => (Ok(chosen.engine), chosen.why),
+        Err(away) => (Err(away.error), None),
+    };
+    let anchored = policy.require_anchor;
+    Ok(VerificationParts { config, artifacts, engine, engine_why, anchored })
 }
 
 pub(super) fn artifacts(root: &Path) -> Result<Arc<ArtifactDir>, Failure> {
@@ -602,7 +617,7 @@ pub(super) fn artifacts_for(root: Option<&Path>) -> Result<Arc<ArtifactDir>, Fai
 static NOTICES: Mutex<BTreeMap<String, bool>> = Mutex::new(BTreeMap::new());
 
 /// Adds a notice, unless this process has it already.
-pub(super) fn say_once(text: &str) {
+pub(crate) fn say_once(text: &str) {
     let mut notices = NOTICES.lock().unwrap_or_else(PoisonError::into_inner);
     notices.entry(text.to_owned()).or_insert(false);
 }

@@ -57,6 +57,7 @@ pub fn run_args(args: ApplyArgs) -> Result<RunArgs, Failure> {
         max_tokens: args.max_tokens,
         max_cost: args.max_cost,
         no_agents_md: task.flags.no_agents_md,
+        engine: None,
         mode: Mode::Apply { dry_run: record.task_id },
         place: Place::Here,
         script: None,

@@ -86,6 +86,8 @@ pub struct RunArgs {
     pub max_cost: Option<Usd>,
     /// The model does not get the instructions of the repository, `AGENTS.md` or `CLAUDE.md`.
     pub no_agents_md: bool,
+    /// The name of an engine in `engines.toml`; `None` for the usual engine.
+    pub engine: Option<String>,
     pub mode: Mode,
     pub place: Place,
     /// A script that takes the place of the model that the environment names; for `act demo` only.
@@ -103,6 +105,7 @@ impl RunArgs {
             max_tokens: record.flags.max_tokens,
             max_cost: record.flags.max_cost,
             no_agents_md: record.flags.no_agents_md,
+            engine: record.flags.engine.clone(),
             mode: record.flags.clone().into(),
             place: Place::Here,
             script: None,
@@ -117,6 +120,7 @@ impl RunArgs {
             max_tokens: self.max_tokens,
             max_cost: self.max_cost,
             no_agents_md: self.no_agents_md,
+            engine: self.engine.clone(),
             ..Flags::default()
         };
         match &self.mode {
@@ -236,6 +240,7 @@ pub(super) async fn follow(
     let (notifier, sinks) = notified(command, place, cancel, sinks);
     let events = task_events(&accepted.owned_task, &ledger, sinks);
     prepare::notices().into_iter().for_each(|text| events.warn(text));
+    accepted.ready.engine_why.iter().for_each(|why| events.inform(why));
     let context = accepted.owned_task.context.clone();
     let exit = wait_and_work(accepted, &ledger, &events, cancel).await;
     // The sinks have printed the end of the task, so its runs are like those of any earlier one.

@@ -35,16 +35,18 @@ use act_workspace::{CopySet, PathGlobs, RepoLock, RootIdentity, bare_digest, dif
 use serde_json::Value;
 
 /// What a caller of [`verify`] wants.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Wanted {
     pub downloads: Downloads,
     /// The pipeline is run even if an earlier run would be the answer.
     pub fresh: bool,
+    /// The name of an engine in `engines.toml`; `None` for the usual engine.
+    pub engine: Option<String>,
 }
 
 impl Default for Wanted {
     fn default() -> Self {
-        Self { downloads: Downloads::Shared, fresh: false }
+        Self { downloads: Downloads::Shared, fresh: false, engine: None }
     }
 }
 
@@ -93,7 +95,11 @@ pub(super) async fn run_pipeline(
     sinks: Vec<Box<dyn Sink>>,
     cancel: &CancellationToken,
 ) -> Result<Option<Verification>, Failure> {
-    let ready = prepare::verification(repo).await?;
+    let engine = match &purpose {
+        Purpose::Verify(wanted) => wanted.engine.as_deref(),
+        Purpose::CheckClaim(_) => None,
+    };
+    let ready = prepare::verification(repo, engine).await?;
     let root = ready.config.root.clone();
     let waits = matches!(purpose, Purpose::Verify(_));
     let Some(turn) = Turn::take(&ready.artifacts, &root, waits, cancel).await? else {
@@ -114,6 +120,7 @@ pub(super) async fn run_pipeline(
     let recording: [Box<dyn Sink>; 2] = [runs, timing];
     let events = Events::new("", recording.into_iter().chain(sinks).collect());
     prepare::notices().into_iter().for_each(|text| events.warn(text));
+    ready.engine_why.iter().for_each(|why| events.inform(why));
     let surroundings =
         Surroundings { turn: &turn, context: &context, audit: &audit, events: &events };
     // This process has the lock, so no process is still writing a proposal.
@@ -248,7 +255,7 @@ async fn run_and_report(
     purpose: &mut Purpose<'_>,
     cancel: &CancellationToken,
 ) -> Result<Option<Verification>, Failure> {
-    let VerificationParts { config, artifacts, engine, anchored: _ } = ready;
+    let VerificationParts { config, artifacts, engine, engine_why: _, anchored: _ } = ready;
     let engine = match engine {
         Ok(engine) => engine,
         Err(gone) => return Ok(Some(Verification::not_started(gone.into()))),
@@ -292,8 +299,10 @@ async fn run_and_report(
         events: events.clone(),
     };
     // Without the downloads of earlier runs is another run than with them.
-    let may_reuse =
-        matches!(purpose, Purpose::Verify(Wanted { fresh: false, downloads: Downloads::Shared }));
+    let may_reuse = matches!(
+        purpose,
+        Purpose::Verify(Wanted { fresh: false, downloads: Downloads::Shared, .. })
+    );
     if may_reuse {
         let found = reuse::earlier_run(&verifier, context, &turn.joined);
         if let Some(earlier) = cancel.run_until_cancelled(found).await.transpose()?.flatten() {

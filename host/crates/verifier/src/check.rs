@@ -152,9 +152,21 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
-    /// Runs the command. Returns `None` when cancelled. No container is left then, unless `container_left` is set.
+    /// Waits for a slot of the engine and runs the command in it. Returns `None` when cancelled.
     async fn execute(&mut self) -> Result<Option<Checked>, InfraError> {
         self.record_start().await?;
+        // The person who waits is told by the events of the task.
+        let Some(slot) = self.checker.verifier.slot(&self.dir, self.cancel).await? else {
+            return Ok(None);
+        };
+        let ended = self.execute_in_slot().await;
+        // A slot that cannot be freed is freed with what this process leaves.
+        let _ = slot.release().await;
+        ended
+    }
+
+    /// Runs the command. Returns `None` when cancelled. No container is left then, unless `container_left` is set.
+    async fn execute_in_slot(&mut self) -> Result<Option<Checked>, InfraError> {
         let DockerVerifier { engine, image, config, .. } = self.verifier.clone();
         let remote = !engine.shares_files(&self.dir, &image).await?;
         let Some((mut workspace, container, gone)) = self.start(remote).await? else {

@@ -187,6 +187,11 @@ impl Guard {
         Self { engine: engine.clone(), name: name.to_owned(), volumes, armed: true.into() }
     }
 
+    /// Leaves the container to another guard.
+    pub(crate) fn disarm(&self) {
+        self.armed.store(false, Ordering::Relaxed);
+    }
+
     pub(crate) async fn remove(&self) -> Result<(), EngineError> {
         let mut removed = self.engine.remove(&self.name).await;
         for volume in &self.volumes {
@@ -196,7 +201,7 @@ impl Guard {
         }
         // An engine that cannot be reached is not asked again.
         if removed.as_ref().is_ok() || removed.as_ref().is_err_and(EngineError::unreachable) {
-            self.armed.store(false, Ordering::Relaxed);
+            self.disarm();
         }
         removed
     }

@@ -8,6 +8,7 @@ use crate::driver::{
 use crate::engine::QUICK;
 use crate::engine_error::EngineUnavailable;
 use crate::request::{ContainerRequest, Main, Mount, MountSource, Network, NewVolume};
+use act_config::EnginePlace;
 use act_core::process;
 use act_core::verification::EngineIdentity;
 use act_workspace::digest;
@@ -64,7 +65,7 @@ impl DockerApi {
     pub(crate) async fn connect(address: &Address) -> Result<Self, EngineUnavailable> {
         let host = address.host.as_str();
         let unavailable = |why: String, hint: &str| EngineUnavailable {
-            host: host.to_owned(),
+            host: shown(host),
             why,
             hint: hint.to_owned(),
         };
@@ -89,7 +90,10 @@ impl DockerApi {
         let podman = parts.iter().any(|part| part.name.to_lowercase().contains("podman"));
         let identity = EngineIdentity {
             name: if podman { PODMAN } else { "docker" }.to_owned(),
-            version: version.version.unwrap_or_default(),
+            version: version.version.as_deref().and_then(word).unwrap_or_default(),
+            // Podman invents another one for each answer.
+            id: info.id.as_deref().filter(|_| !podman).and_then(word),
+            entry: None,
         };
         let lacks = lacks(&info);
         let security = info.security_options.unwrap_or_default();
@@ -97,8 +101,9 @@ impl DockerApi {
         let rootless = security.iter().any(|option| option.contains("name=rootless"))
             || (podman && socket_owner(host).is_some_and(|uid| uid != 0));
         let facts = Facts {
-            host: host.to_owned(),
+            host: shown(host),
             identity,
+            arch: info.architecture.as_deref().and_then(word).map(|name| architecture(&name)),
             rootless,
             kernel: info.kernel_version.as_deref().and_then(kernel_version),
             sharing: sharing(host, podman, info.name.as_deref()),
@@ -713,6 +718,34 @@ fn sharing(host: &str, podman: bool, hostname: Option<&str>) -> Sharing {
     }
 }
 
+/// Returns an address as it is shown and stored: without a user and a password.
+fn shown(host: &str) -> String {
+    match host.split_once("://") {
+        Some((scheme, rest)) if scheme != "unix" && rest.contains('@') => {
+            let rest = rest.rsplit_once('@').map_or(rest, |(_, rest)| rest);
+            format!("{scheme}://[redacted]@{rest}")
+        }
+        _ => host.to_owned(),
+    }
+}
+
+/// Returns a word that the engine chose, or `None` if it is no word: it is stored, printed and compared.
+fn word(text: &str) -> Option<String> {
+    const LONGEST: usize = 128;
+    let fits = |c: char| c.is_ascii_graphic();
+    ((1..=LONGEST).contains(&text.len()) && text.chars().all(fits)).then(|| text.to_owned())
+}
+
+/// Returns the architecture by the name that images have for it.
+fn architecture(name: &str) -> String {
+    match name {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+    .to_owned()
+}
+
 fn is_loopback(host: &str) -> bool {
     let address = host.split_once("://").map_or(host, |(_, address)| address);
     let address = address.split('/').next().unwrap_or_default();
@@ -799,13 +832,42 @@ impl Address {
     }
 }
 
+/// Returns the address of an engine in `engines.toml`.
+///
+/// # Errors
+/// Docker's client has no context of that name.
+pub(crate) fn named_address(
+    place: &EnginePlace,
+    env: impl Fn(&str) -> Option<String>,
+) -> Result<Address, EngineUnavailable> {
+    match place {
+        EnginePlace::Endpoint { address, certificates } => {
+            Ok(Address { host: address.clone(), certificates: certificates.clone() })
+        }
+        EnginePlace::Context(name) => {
+            let address = client_directory(&env)
+                .and_then(|client| context_address(&client, Some(name.clone())));
+            address.ok_or_else(|| EngineUnavailable {
+                host: format!("the context {name}"),
+                why: "Docker's client has no such context".to_owned(),
+                hint: "`docker context ls` lists them; the default context is an `endpoint`"
+                    .to_owned(),
+            })
+        }
+    }
+}
+
+/// Returns the directory of Docker's client.
+fn client_directory(env: &impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    let set = |name: &str| env(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    set("DOCKER_CONFIG").or_else(|| Some(set("HOME")?.join(".docker")))
+}
+
 /// Finds the address as Docker's client does: `DOCKER_HOST`, the chosen context, then the known sockets.
 pub(crate) fn find_address(env: impl Fn(&str) -> Option<String>) -> Address {
     let set = |name: &str| env(name).filter(|value| !value.is_empty());
     let home = set("HOME").map(PathBuf::from);
-    let client = set("DOCKER_CONFIG")
-        .map(PathBuf::from)
-        .or_else(|| home.as_ref().map(|home| home.join(".docker")));
+    let client = client_directory(&env);
     if let Some(host) = set("DOCKER_HOST") {
         let wanted = set("DOCKER_TLS_VERIFY").is_some() || host.starts_with("https://");
         let directory = set("DOCKER_CERT_PATH").map(PathBuf::from).or(client);
@@ -994,6 +1056,27 @@ mod tests {
         assert!(shown.contains(&"/run/user/7/podman/podman.sock"));
         assert!(shown.contains(&"/home/me/.docker/run/docker.sock"));
         assert!(found(&[]).starts_with("unix:///"));
+    }
+
+    // ENGINE-6
+    #[test]
+    fn a_password_in_an_address_is_never_shown() {
+        assert_eq!(shown("tcp://me:se@cret@box:2375"), "tcp://[redacted]@box:2375");
+        assert_eq!(shown("ssh://me@box"), "ssh://[redacted]@box");
+        for plain in ["unix:///run/a@b.sock", "tcp://10.0.0.5:2376", "nonsense"] {
+            assert_eq!(shown(plain), plain);
+        }
+    }
+
+    // ENGINE-6
+    #[test]
+    fn what_an_engine_says_of_itself_is_a_word_or_nothing() {
+        assert_eq!(word("7TRN:IPZB").as_deref(), Some("7TRN:IPZB"));
+        for odd in ["", "a b", "\u{1b}[31m", "ä", "x".repeat(129).as_str()] {
+            assert_eq!(word(odd), None, "{odd:?}");
+        }
+        assert_eq!(architecture("aarch64"), "arm64");
+        assert_eq!(architecture("riscv64"), "riscv64");
     }
 
     // VERIFIER-33

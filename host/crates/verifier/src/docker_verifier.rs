@@ -434,9 +434,21 @@ impl<'a> Run<'a> {
         self.manifest.commit_sha = blocking(move || Ok(head_commit(&repo))).await.ok().flatten();
     }
 
+    /// Waits for a slot of the engine and runs the pipeline in it. Returns `None` when cancelled.
+    async fn execute(&mut self) -> Result<Option<Verdict>, InfraError> {
+        let Some(slot) = self.verifier.slot(&self.dir, self.cancel).await? else {
+            return Ok(None);
+        };
+        let ended = self.execute_in_slot().await;
+        if let Err(error) = slot.release().await {
+            self.warn(WarningCode::ContainerLeft, left_for_next_start(error.into()));
+        }
+        ended
+    }
+
     /// Starts the container, runs the steps and compares the tree. Returns `None` when cancelled. No container is left
     /// when this returns, unless `container_left` is set.
-    async fn execute(&mut self) -> Result<Option<Verdict>, InfraError> {
+    async fn execute_in_slot(&mut self) -> Result<Option<Verdict>, InfraError> {
         let DockerVerifier { repo, config, .. } = self.verifier;
         let include = PathGlobs::new(&config.pipeline.include).map_err(|error| {
             InfraError::new(
@@ -828,7 +840,7 @@ impl<'a> Run<'a> {
 
     /// Records the start of the run. The run does not begin without this record, nor without room for that of its end.
     async fn record_start(&self, attempt: u32) -> Result<(), InfraError> {
-        let DockerVerifier { audit, components, config, .. } = self.verifier;
+        let DockerVerifier { audit, components, config, engine, .. } = self.verifier;
         audit.ready().map_err(unrecorded)?;
         let components = components.iter();
         let record = self
@@ -836,6 +848,7 @@ impl<'a> Run<'a> {
             .decision(Decision::Allow)
             .count("attempt", u64::from(attempt))
             .count("steps", config.pipeline.all_steps().count() as u64)
+            .names([format!("engine={}", engine.identity())])
             .names(components.map(|component| format!("{} {}", component.name, component.sha256)));
         let record = match &self.verifier.variant {
             Some(variant) => record.reason(variant.purpose),

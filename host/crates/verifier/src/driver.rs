@@ -44,6 +44,8 @@ pub struct Facts {
     /// The address that the engine was found at.
     pub host: String,
     pub identity: EngineIdentity,
+    /// The architecture of the engine's machine, by the name that images have for it.
+    pub arch: Option<String>,
     /// Root in a container has only the rights of the caller.
     pub rootless: bool,
     /// Major and minor version of the kernel, if the engine says which it is.

@@ -1,7 +1,7 @@
 //! The container engine of a run, whichever [`Driver`] is behind it: its calls, each with a time limit, the questions that are
 //! asked again, and the removal of containers whose process is dead. What holds for every engine is here and above.
 
-use crate::docker::{Address, DockerApi, find_address};
+use crate::docker::{Address, DockerApi, find_address, named_address};
 use crate::driver::{
     Ability, Answer, Command, Driver, DriverError, ExecState, Facts, Inspected, Labelled, Machine,
     Output,
@@ -9,7 +9,7 @@ use crate::driver::{
 use crate::engine_error::{EngineError, EngineUnavailable, Phase};
 use crate::remote_engine::FileSharing;
 use crate::request::{ContainerRequest, NewVolume, SentFile};
-use act_config::{Pipeline, User};
+use act_config::{EngineSettings, Labels, Pipeline, User};
 use act_core::process::{self, Life, LookupResult, Process};
 use act_core::verification::{EngineIdentity, ErrorType, InfraError};
 use bytes::Bytes;
@@ -38,10 +38,16 @@ const ASK_PAUSE: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub struct Engine {
     driver: Arc<dyn Driver>,
+    /// What the engine says of itself, and its name in `engines.toml`.
+    identity: Arc<EngineIdentity>,
+    /// The labels of `engines.toml`, and the architecture that the engine reports.
+    labels: Arc<Labels>,
     /// Remembers whether the engine mounts directories of this machine.
     pub(crate) sharing: Arc<FileSharing>,
     /// Remembers whether the engine mounts overlays; unset until it was asked for one.
     overlays: Arc<OnceLock<bool>>,
+    /// How many runs the engine has at once; `None` for as many as want.
+    slots: Option<u32>,
 }
 
 /// A container whose process is dead, or whose time is over.
@@ -84,14 +90,67 @@ impl Engine {
         Self::connect_at(&Address::plain(host)).await
     }
 
+    /// Connects to an engine of `engines.toml`.
+    ///
+    /// # Errors
+    /// The errors of [`Engine::connect`], and an engine of another kind than the file says.
+    pub async fn connect_to_named(settings: &EngineSettings) -> Result<Self, EngineUnavailable> {
+        let named = |host: &str| format!("{host} ({} in engines.toml)", settings.name);
+        let wrong = |host: String, why: String| EngineUnavailable {
+            host: named(&host),
+            why,
+            hint: format!("correct the engine {} in engines.toml", settings.name),
+        };
+        let address = named_address(&settings.place, |name| std::env::var(name).ok())
+            .map_err(|error| EngineUnavailable { host: named(&error.host), ..error })?;
+        let mut engine = Self::connect_at(&address).await.map_err(|error| EngineUnavailable {
+            host: named(&error.host),
+            hint: format!(
+                "start it, or correct the engine {0} in engines.toml; `act engines check {0}` asks again",
+                settings.name
+            ),
+            ..error
+        })?;
+        let host = engine.host().to_owned();
+        let (kind, found) = (settings.kind.as_str(), engine.identity().name.as_str());
+        if kind != found {
+            return Err(wrong(
+                host,
+                format!("{found} answers there, and engines.toml says {kind}"),
+            ));
+        }
+        let found = engine.identity().id.as_deref();
+        if let Some(id) = settings.id.as_deref().filter(|id| found != Some(*id)) {
+            let found = found.unwrap_or("none");
+            return Err(wrong(host, format!("its id is {found}, and engines.toml says {id}")));
+        }
+        let mut labels = settings.labels.clone();
+        if let Some(arch) = engine.labels.get(ARCH) {
+            let said = labels.entry(ARCH.to_owned()).or_insert_with(|| arch.clone());
+            if said != arch {
+                let why = format!("its architecture is {arch}, and engines.toml labels it {said}");
+                return Err(wrong(host, why));
+            }
+        }
+        let entry = Some(settings.name.clone());
+        engine.identity = Arc::new(EngineIdentity { entry, ..(*engine.identity).clone() });
+        engine.labels = Arc::new(labels);
+        engine.slots = Some(settings.slots);
+        Ok(engine)
+    }
+
     async fn connect_at(address: &Address) -> Result<Self, EngineUnavailable> {
         Ok(Self::of(Arc::new(DockerApi::connect(address).await?)))
     }
 
     /// Returns the engine behind a driver.
     pub fn of(driver: Arc<dyn Driver>) -> Self {
-        let sharing = Arc::new(FileSharing::new(driver.facts().sharing));
-        Self { driver, sharing, overlays: Arc::default() }
+        let facts = driver.facts();
+        let sharing = Arc::new(FileSharing::new(facts.sharing));
+        let identity = Arc::new(facts.identity.clone());
+        let arch = facts.arch.iter().map(|arch| (ARCH.to_owned(), arch.clone()));
+        let labels = Arc::new(arch.collect());
+        Self { driver, identity, labels, sharing, overlays: Arc::default(), slots: None }
     }
 
     /// Returns the interface to the engine, without the rules that hold for every one.
@@ -104,9 +163,31 @@ impl Engine {
         &self.driver().facts().host
     }
 
-    /// Returns the name and the version of the engine.
+    /// Returns what the engine says of itself, with its name in `engines.toml`.
     pub fn identity(&self) -> &EngineIdentity {
-        &self.driver().facts().identity
+        &self.identity
+    }
+
+    /// Returns what `verification.engine` in `agent.yaml` is compared with.
+    pub fn labels(&self) -> &Labels {
+        &self.labels
+    }
+
+    /// Returns how many runs the engine has at once, or `None` for as many as want.
+    pub fn slots(&self) -> Option<u32> {
+        self.slots
+    }
+
+    /// Returns what a run on one engine has in common with no run on another.
+    pub(crate) fn fingerprint(&self) -> [&str; 4] {
+        let EngineIdentity { name, version, id, .. } = self.identity();
+        [name, version, id.as_deref().unwrap_or_default(), self.host()]
+    }
+
+    /// Returns what the engine cannot do, each with the reason.
+    pub fn lacks(&self) -> Vec<String> {
+        let lacks = self.driver().facts().lacks.iter();
+        lacks.map(|(ability, why)| format!("{}: {why}", verb(*ability))).collect()
     }
 
     /// Checks that the engine can do everything that runs of a pipeline need.
@@ -114,12 +195,12 @@ impl Engine {
     /// # Errors
     /// `container_creation` with the first thing that it cannot do, and why.
     pub fn check_abilities(&self, pipeline: &Pipeline) -> Result<(), InfraError> {
-        let Facts { host, identity, lacks, .. } = self.driver().facts();
+        let Facts { host, lacks, .. } = self.driver().facts();
         let needs = needs(pipeline);
         let Some((ability, why)) = lacks.iter().find(|(ability, _)| needs.contains(ability)) else {
             return Ok(());
         };
-        let EngineIdentity { name, version } = identity;
+        let EngineIdentity { name, version, .. } = self.identity();
         Err(InfraError::new(
             ErrorType::ContainerCreation,
             format!(
@@ -406,9 +487,14 @@ impl Engine {
         Ok(removed?)
     }
 
+    /// Lists the containers of all runs, of whatever process.
+    pub(crate) async fn containers_of_runs(&self) -> Result<Vec<Labelled>, EngineError> {
+        self.settled(|| self.driver().containers(RUN_ID)).await
+    }
+
     /// Returns the containers whose process is dead, with their ids.
     async fn orphans(&self) -> Result<Vec<(String, Orphan)>, InfraError> {
-        let listed = self.settled(|| self.driver().containers(RUN_ID)).await?;
+        let listed = self.containers_of_runs().await?;
         let (this, now) = (Process::this(), act_core::clock::now().timestamp());
         let orphans = listed.into_iter().filter_map(|container| {
             let name = container.name.unwrap_or_else(|| container.id.clone());
@@ -462,12 +548,15 @@ const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
 /// Number of removals that an engine gets at once.
 const PARALLEL_REMOVALS: usize = 4;
 
+/// The label that every engine has that reports its architecture.
+const ARCH: &str = "arch";
+
 const RUN_ID: &str = "act.run_id";
-const PID: &str = "act.pid";
+pub(crate) const PID: &str = "act.pid";
 const START_TIME: &str = "act.start_time";
-const BOOT_ID: &str = "act.boot_id";
+pub(crate) const BOOT_ID: &str = "act.boot_id";
 const PID_NAMESPACE: &str = "act.pid_namespace";
-const UID: &str = "act.uid";
+pub(crate) const UID: &str = "act.uid";
 const DEADLINE: &str = "act.deadline";
 
 /// Seconds after its deadline in which a container is left alone, because two clocks may differ.

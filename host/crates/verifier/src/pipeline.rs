@@ -211,6 +211,7 @@ mod tests {
             user: User::Caller,
             ca_bundle: None,
             limits: Limits::default(),
+            engine: [].into(),
             private_network: true,
             cut_off: vec![],
         }

@@ -504,7 +504,7 @@ fn commit_and_key(verifier: &DockerVerifier) -> Result<(Committed, String), NoBa
         commands,
         environment,
         verifier.user().ids(),
-        [&engine.identity().name, &engine.identity().version, engine.host()],
+        engine.fingerprint(),
         [&image.os, &image.arch, std::env::consts::ARCH],
         config.package,
         git,
@@ -541,7 +541,10 @@ async fn prepare(
     let dir = Arc::new(blocking(move || store.create_run(act_core::clock::now())).await?);
     // The run is no attempt, so it has no events of its own.
     let quiet = DockerVerifier { events: Events::silent(), warm: None, ..verifier.clone() };
+    let Some(slot) = verifier.slot(&dir, cancel).await? else { return Ok(None) };
     let prepared = prepare_in(&quiet, commit, new, &dir, cancel).await;
+    // A slot that cannot be freed is freed with what this process leaves.
+    let _ = slot.release().await;
     let scratch = Arc::clone(&dir);
     if let Err(error) = blocking(move || scratch.remove_scratch()).await {
         verifier.events.warn(format!("files of {} cannot be removed: {error}", dir.id().as_str()));

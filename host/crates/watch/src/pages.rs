@@ -1180,7 +1180,7 @@ fn facts(
             h2 id="digests-title" { "Digests" }
             dl.facts {
                 @for (name, value) in rows { @if let Some(value) = value { dt { (name) } dd.code { (line(value)) } } }
-                dt { "Engine" } dd { (line(&manifest.engine.name)) " " (line(&manifest.engine.version)) }
+                dt { "Engine" } dd { (line(&manifest.engine.to_string())) }
             }
             @if let Some(explained) = explained {
                 p.soft { "Recorded as number " (explained.started_seq)

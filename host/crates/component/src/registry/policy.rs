@@ -24,6 +24,8 @@ pub struct Policy {
     pub require_anchor: bool,
     /// An image may be named by its tag, without a digest.
     pub allow_unpinned_images: bool,
+    /// The engines on which a run counts, by their addresses and ids; `None` for every engine.
+    engines: Option<Vec<String>>,
     /// The upper limits for `agent.yaml`.
     pub config: ConfigCeiling,
 }
@@ -34,6 +36,7 @@ impl Default for Policy {
             ceiling: Grant::everything(),
             require_anchor: false,
             allow_unpinned_images: true,
+            engines: None,
             config: ConfigCeiling::default(),
         }
     }
@@ -44,6 +47,8 @@ impl Default for Policy {
 struct PolicyFile {
     require_anchor: bool,
     allow_unpinned_images: Option<bool>,
+    /// Addresses and ids of container engines. Names would prove nothing: every user chooses those in `engines.toml`.
+    engines: Option<Vec<String>>,
     /// False keeps the instructions of every repository from the model. `agent.yaml` has the same key.
     agents_md: Option<bool>,
     /// Names of capabilities that no component gets.
@@ -125,8 +130,15 @@ impl Policy {
             ceiling,
             require_anchor: written.require_anchor,
             allow_unpinned_images: written.allow_unpinned_images.unwrap_or(true),
+            engines: written.engines,
             config,
         })
+    }
+
+    /// Returns whether runs count on the engine at this address, which reports this id.
+    pub fn allows_engine(&self, address: &str, id: Option<&str>) -> bool {
+        let is_named = |name: &String| name == address || Some(name.as_str()) == id;
+        self.engines.as_ref().is_none_or(|engines| engines.iter().any(is_named))
     }
 }
 
@@ -168,6 +180,20 @@ mod tests {
         assert_eq!(env.values().count(), 1);
         assert_eq!((llm.as_ref().unwrap().calls, limits.wall.as_millis()), (2, 5000));
         assert_eq!(*repo_read, Grant::everything().repo_read);
+    }
+
+    // ENGINE-8
+    #[test]
+    fn a_policy_names_the_engines_that_count_by_address_or_id() {
+        let socket = "unix:///var/run/docker.sock";
+        assert!(Policy::default().allows_engine(socket, None));
+        let policy = parse("engines = [\"unix:///var/run/docker.sock\", \"7TRN:IPZB\"]").unwrap();
+        assert!(policy.allows_engine(socket, None));
+        assert!(policy.allows_engine("tcp://10.0.0.5:2376", Some("7TRN:IPZB")));
+        assert!(!policy.allows_engine("tcp://10.0.0.5:2376", Some("other")));
+        assert!(!policy.allows_engine("unix:///tmp/docker.sock", None));
+        assert!(!parse("engines = []").unwrap().allows_engine(socket, Some("7TRN:IPZB")));
+        assert!(parse("engines = \"lab\"").is_err());
     }
 
     // CONFIG-18

@@ -46,7 +46,12 @@ pub fn verification(verdict: Verdict, steps: &[&str], log: &str) -> Verification
             workspace: "copy".into(),
             base: None,
             network_closed: None,
-            engine: EngineIdentity { name: "fake".into(), version: "1".into() },
+            engine: EngineIdentity {
+                name: "fake".into(),
+                version: "1".into(),
+                id: None,
+                entry: None,
+            },
             components: vec![],
             tests_weakened: vec![],
             evidence: None,

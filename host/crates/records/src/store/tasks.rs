@@ -37,6 +37,8 @@ pub struct Flags {
     pub apply: Option<String>,
     /// The model does not get the instructions of the repository.
     pub no_agents_md: bool,
+    /// The name of an engine in `engines.toml`.
+    pub engine: Option<String>,
     /// The session of the client that asked for the task, such as an editor.
     pub session: Option<String>,
     /// The worktree in which the task works; `None` for one that works in the repository itself.

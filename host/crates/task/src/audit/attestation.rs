@@ -195,6 +195,9 @@ fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
     if let Some(finished) = &run.finished_at {
         record = record.note("finished_at", finished);
     }
+    if let Some(engine) = &run.engine {
+        record = record.note("engine", engine);
+    }
     if let Some(base) = &run.base {
         record = record.note("warm_base", base);
     }

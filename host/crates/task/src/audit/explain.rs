@@ -37,8 +37,11 @@ pub struct Explanation {
     /// Digest of the `agent.yaml` whose pipeline was run.
     pub pipeline_sha256: Option<String>,
     pub image_digest: Option<String>,
-    /// The engine's id of the image. Null if an earlier version of act wrote the log, like the next two fields.
+    /// The engine's id of the image. Null if an earlier version of act wrote the log, like `manifest_sha256` and `warnings`.
     pub image_id: Option<String>,
+    /// The container engine: name, version, id and name in `engines.toml`, as far as it has them. Null if an earlier version of
+    /// act wrote the log.
+    pub engine: Option<String>,
     /// SHA-256 of the manifest without `audit_head`.
     pub manifest_sha256: Option<String>,
     /// Codes of warnings, each with the numbers of its steps, or alone when the warning is about the whole run.
@@ -232,6 +235,12 @@ impl Explanation {
             pipeline_sha256: digest("pipeline"),
             image_digest: digest("image").map(|image| format!("sha256:{image}")),
             image_id: digest("image_id").map(|image| format!("sha256:{image}")),
+            // The names of components hold no `=`.
+            engine: started
+                .names
+                .iter()
+                .find_map(|name| name.strip_prefix("engine="))
+                .map(str::to_owned),
             manifest_sha256: digest("manifest"),
             warnings: ended
                 .filter(|ended| ended.counts.contains_key("warnings"))

@@ -344,6 +344,7 @@ fn gate() -> Gate {
         user: User::Caller,
         ca_bundle: None,
         limits: Limits::default(),
+        engine: [].into(),
         private_network: true,
         cut_off: vec![],
     };
