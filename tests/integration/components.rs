@@ -75,7 +75,7 @@ fn security_line_27_an_import_without_its_grant_is_refused_at_load() {
         let shown = refused(&importing(import)).to_string();
         assert!(shown.contains(import) && shown.contains(&format!("`{grant}`")), "{shown}");
     }
-    let edits = refused(&importing("agentcommand:repo/edit@1.4.0"));
+    let edits = refused(&importing("agentcommand:repo/edit@1.5.0"));
     assert!(
         matches!(edits, LoadError::Refused { why: AdmissionError::ScoutThatEdits(_), .. }),
         "{edits}"
@@ -110,7 +110,7 @@ fn renamed(mut component: Vec<u8>, from: &str, to: &str) -> (Vec<u8>, usize) {
 // COMPONENT-2
 #[tokio::test]
 async fn a_component_built_against_an_older_minor_version_still_runs() {
-    let older = built_against("agentcommand:repo/read@1.4.0", "agentcommand:repo/read@1.0.0");
+    let older = built_against("agentcommand:repo/read@1.5.0", "agentcommand:repo/read@1.0.0");
     let loaded = host().load(&older, Grant::builtin_scout(), &Events::silent()).unwrap();
     let loaded = loaded.into_scout().unwrap();
     assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.0.0"));
@@ -132,7 +132,7 @@ async fn a_component_built_before_there_was_a_history_runs_unchanged() {
     let mut bytes = custom_section::pack(&bytes("hostile-tool"), manifest.to_string().as_bytes());
     for interface in ["read", "symbols", "edit"] {
         let name = |version: &str| format!("agentcommand:repo/{interface}@{version}");
-        bytes = renamed(bytes, &name("1.4.0"), &name("1.3.0")).0;
+        bytes = renamed(bytes, &name("1.5.0"), &name("1.3.0")).0;
     }
     let loaded = host().load(&bytes, Grant::builtin_tool(), &Events::silent()).unwrap();
     let loaded = loaded.into_tool().unwrap();
@@ -144,12 +144,31 @@ async fn a_component_built_before_there_was_a_history_runs_unchanged() {
     assert_eq!(read["a.txt"]["ok"], "hello");
 }
 
+// COMPONENT-2
+#[tokio::test]
+async fn a_component_built_before_names_were_counted_runs_unchanged() {
+    // The scout lists, reads and asks for history, and calls nothing that is new in 1.5.0.
+    let mut bytes = packed("hostile", &["repo.read", "repo.history"]);
+    for interface in ["read", "symbols", "history"] {
+        let name = |version: &str| format!("agentcommand:repo/{interface}@{version}");
+        bytes = renamed(bytes, &name("1.5.0"), &name("1.4.0")).0;
+    }
+    let loaded = host().load(&bytes, Grant::builtin_scout(), &Events::silent()).unwrap();
+    let loaded = loaded.into_scout().unwrap();
+    let imports = || loaded.imports.iter().filter(|import| import.starts_with("agentcommand:repo"));
+    assert!(imports().count() > 0 && imports().all(|import| import.ends_with("@1.4.0")));
+    let repository = Repository::new();
+    let view = &repository.views()[0];
+    let read = attack(&loaded, "batch-read", &["a.txt"], reading(view)).await.unwrap();
+    assert_eq!(read["a.txt"]["ok"], "hello");
+}
+
 // COMPONENT-3
 #[test]
 fn a_newer_minor_and_another_major_version_are_refused_with_both_versions() {
     for (from, to, code) in [
-        ("agentcommand:repo/read@1.4.0", "agentcommand:repo/read@1.5.0", "interface_newer"),
-        ("agentcommand:repo/read@1.4.0", "agentcommand:repo/read@2.0.0", "interface_foreign"),
+        ("agentcommand:repo/read@1.5.0", "agentcommand:repo/read@1.6.0", "interface_newer"),
+        ("agentcommand:repo/read@1.5.0", "agentcommand:repo/read@2.0.0", "interface_foreign"),
         ("agentcommand:scout/scout@1.0.0", "agentcommand:scout/scout@1.1.0", "interface_newer"),
         ("agentcommand:scout/scout@1.0.0", "agentcommand:scout/scout@0.1.0", "interface_foreign"),
     ] {
@@ -183,7 +202,7 @@ fn loading_tells_what_it_found() {
     let loaded = load_with(&["repo.read"], Grant::builtin_scout()).unwrap();
     assert_eq!(loaded.world, "agentcommand:worlds/scout@1.2.0");
     assert_eq!(loaded.sha256, act_workspace::digest(&packed("hostile", &["repo.read"])));
-    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.4.0"));
+    assert!(loaded.imports.iter().any(|import| import == "agentcommand:repo/read@1.5.0"));
     assert_eq!(loaded.grant.llm, None, "granted but not declared");
 }
 

@@ -86,6 +86,30 @@ fn a_report_that_does_not_hold_becomes_one_of_facts() {
     assert!(report.contains("answer.txt") && !report.contains("invented.txt"), "{report}");
 }
 
+/// SCOUT-A-7, WORKSPACE-6, security line 326
+#[cfg(target_os = "linux")]
+#[test]
+fn facts_count_the_names_that_are_not_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let odd = |act: Act| {
+        for name in [&b"odd-\xff.py"[..], b"\xfe"] {
+            fs::write(act.repo().join(std::ffi::OsStr::from_bytes(name)), "x = 1\n").unwrap();
+        }
+        act
+    };
+    let facts = |act: Act| {
+        let told = act.act(["scout", "a", "--facts", "--json"]).status(0);
+        told.document("scout-a-facts")
+    };
+    let (without, with) = (facts(repository()), facts(odd(repository())));
+    let (before, after) = (&without["inventory"], &with["inventory"]);
+    assert_eq!((&before["not_utf8"], &after["not_utf8"]), (&Value::Null, &json!(2)));
+    assert_eq!(before["files"], after["files"], "{with}");
+    assert_eq!((&without["truncated"], &with["truncated"]), (&json!(false), &json!(true)));
+    let shown = odd(repository()).act(["scout", "a", "--facts"]).status(0);
+    shown.stdout_has("2 names are not UTF-8, so they are in no list.");
+}
+
 #[test]
 fn without_a_model_it_is_refused_with_the_variables() {
     repository().act(["scout", "a"]).status(1).stdout("").stderr_has("AGENT_LLM_BASE_URL");

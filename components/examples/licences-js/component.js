@@ -1,7 +1,7 @@
 // Reports the licences of a repository's projects and of the packages in their lock files. It uses no model.
 
 import { step } from 'agentcommand:progress/progress@1.0.0';
-import { listEntries, readText } from 'agentcommand:repo/read@1.4.0';
+import { listEntries, readText } from 'agentcommand:repo/read@1.5.0';
 
 const COPYLEFT = /\b(A?GPL|LGPL|MPL|EPL|CDDL|EUPL)\b/i;
 const MOST = 2000;

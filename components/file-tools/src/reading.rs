@@ -68,7 +68,7 @@ pub(crate) fn list(repository: &impl Repository, path: &str) -> Result<Outcome, 
     let want = Selection { under, globs: vec![], kinds: vec![] };
     let found = repository.list_all(&want, SEEN)?;
     let (entries, mut truncated) = (found.items, found.truncated);
-    if entries.is_empty() && !path.is_empty() {
+    if entries.is_empty() && found.not_utf8 == 0 && !path.is_empty() {
         let message =
             format!("{} has no file in view{}", shown::path(&path), shown::near(repository, &path));
         return Err(Refused::new(Reason::NotFound, message).into());
@@ -79,13 +79,20 @@ pub(crate) fn list(repository: &impl Repository, path: &str) -> Result<Outcome, 
         false => leaves.into_iter().map(name).collect::<Vec<_>>(),
     };
     truncated |= names.len() > LISTED * 2;
-    if names.is_empty() {
-        return Ok(Outcome::text("no file is in view"));
-    }
     let mut lines = names;
+    if lines.is_empty() {
+        lines.push("no file is in view".to_owned());
+    }
     lines.truncate(LISTED * 2);
     if truncated {
         lines.push("… there are more; list a directory of them".to_owned());
+    }
+    match found.not_utf8 {
+        0 => {}
+        1 => lines.push("… and 1 name that is not UTF-8, which no tool can open".to_owned()),
+        more => {
+            lines.push(format!("… and {more} names that are not UTF-8, which no tool can open"))
+        }
     }
     Ok(Outcome::text(lines.join("\n")))
 }

@@ -214,6 +214,19 @@ fn list_names_every_file_or_folds_a_large_tree() {
     assert_eq!(folded, "src/b\nsrc/c/ (1 file)\nsrc/many/ (300 files)");
 }
 
+// TOOLS-6
+#[test]
+fn list_counts_the_names_that_are_not_utf8() {
+    let odd = Files::of(&[("a", "")]).with_names_that_are_not_utf8(1);
+    assert_eq!(
+        odd.call("list", json!({})),
+        "a\n… and 1 name that is not UTF-8, which no tool can open"
+    );
+    let alone = Files::default().with_names_that_are_not_utf8(2).call("list", json!({}));
+    let expected = "no file is in view\n… and 2 names that are not UTF-8, which no tool can open";
+    assert_eq!(alone, expected);
+}
+
 // TOOLS-8
 #[test]
 fn search_shows_lines_with_their_indentation_and_is_bounded() {

@@ -4,7 +4,7 @@ use crate::bindings::agentcommand::model::chat;
 use crate::bindings::agentcommand::progress::progress;
 use crate::bindings::agentcommand::repo::{history, read, symbols};
 use crate::world::{
-    Advice, Answer, Changes, Chunk, Conversation, Entries, Hits, Model, Outline, Pattern, Progress,
+    Advice, Answer, Changes, Chunk, Conversation, Counted, Hits, Model, Outline, Pattern, Progress,
     Refusal, Repository, Selection, Slice, Summary, Tool, Turn, World,
 };
 
@@ -17,8 +17,8 @@ pub fn world() -> World<'static> {
 }
 
 impl Repository for Host {
-    fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Entries, Refusal> {
-        read::list_entries(want, cursor)
+    fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Counted, Refusal> {
+        read::list_counted(want, cursor)
     }
 
     fn read_slices(&self, want: &[Slice]) -> Vec<Result<Chunk, Refusal>> {

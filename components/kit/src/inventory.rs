@@ -14,8 +14,10 @@ pub struct Inventory {
     pub files: Vec<Entry>,
     /// Paths of links, sorted, whatever their targets are.
     pub links: Vec<String>,
-    /// Whether there are more files or links.
+    /// Whether there are more files or links, apart from those that `not_utf8` counts.
     pub truncated: bool,
+    /// Number of names that are not UTF-8, so that they are not among `files` and `links`. A directory counts once.
+    pub not_utf8: u64,
 }
 
 impl Inventory {
@@ -30,7 +32,7 @@ impl Inventory {
         }
         files.sort_by(|a, b| a.path.cmp(&b.path));
         links.sort();
-        Ok(Self { files, links, truncated: found.truncated })
+        Ok(Self { files, links, truncated: found.truncated, not_utf8: found.not_utf8 })
     }
 
     pub fn has(&self, path: &str) -> bool {
@@ -86,6 +88,7 @@ impl Inventory {
             languages.map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
         let more = if self.truncated { "at least " } else { "" };
         let mut out = format!("{more}{} files; {languages}\n", self.files.len());
+        out.push_str(&self.unnamed().map(|unnamed| format!("{unnamed}\n")).unwrap_or_default());
         let all = self.files.iter().map(|file| format!("{} ({} bytes)\n", file.path, file.size));
         let all = all.collect::<String>();
         if all.len() <= most {
@@ -108,6 +111,15 @@ impl Inventory {
             }
         }
         out
+    }
+
+    /// Says how many names no path can name, if there are any.
+    pub fn unnamed(&self) -> Option<String> {
+        match self.not_utf8 {
+            0 => None,
+            1 => Some("1 name is not UTF-8, so it is not listed".to_owned()),
+            more => Some(format!("{more} names are not UTF-8, so they are not listed")),
+        }
     }
 
     /// Returns the files whose path shares words with the question, best first, with their scores.
@@ -186,7 +198,7 @@ mod tests {
             .map(|path| Entry { path: (*path).to_owned(), kind: Kind::File, size: 10 })
             .collect::<Vec<_>>();
         files.sort_by(|a, b| a.path.cmp(&b.path));
-        Inventory { files, links: vec![], truncated: false }
+        Inventory { files, links: vec![], truncated: false, not_utf8: 0 }
     }
 
     #[test]
@@ -202,6 +214,11 @@ mod tests {
         // What was not listed may be links alone.
         let cut = Inventory { truncated: true, ..many };
         assert!(cut.outline(200).starts_with("at least 500 files; "));
+        let odd = Inventory { not_utf8: 2, ..small };
+        let shown = odd.outline(200);
+        assert!(
+            shown.starts_with("2 files; Rust 1\n2 names are not UTF-8, so they are not listed\n")
+        );
     }
 
     #[test]

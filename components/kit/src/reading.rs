@@ -105,7 +105,10 @@ impl<'a> Reader<'a> {
         if files.is_empty() {
             return Err(format!("there is no file below {:?}", cut(&directory, 120)));
         }
-        let listed = Inventory { files, links: vec![], truncated: self.inventory.truncated };
+        // The number of names that are not UTF-8 is known for the whole repository alone.
+        let not_utf8 = if directory.is_empty() { self.inventory.not_utf8 } else { 0 };
+        let truncated = self.inventory.truncated;
+        let listed = Inventory { files, links: vec![], truncated, not_utf8 };
         Ok(listed.outline(ANSWER))
     }
 

@@ -2,9 +2,9 @@
 
 use crate::tool::{Change, EditError, EditableRepository, Operation, Reason};
 use crate::world::{
-    Advice, Answer, Call, Changes, Chunk, Conversation, Entries, Entry, Hit, Hits, Kind, Model,
-    Outline, Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary, Symbol, Tool,
-    Turn, Usage, Version, World,
+    Advice, Answer, Call, Changes, Chunk, Conversation, Counted, Entries, Entry, Hit, Hits, Kind,
+    Model, Outline, Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary,
+    Symbol, Tool, Turn, Usage, Version, World,
 };
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -30,6 +30,7 @@ pub struct Files {
     foreign_write: RefCell<Option<(String, Vec<u8>)>>,
     refusals: RefCell<Vec<(Operation, String, Reason)>>,
     changes: Option<Changes>,
+    not_utf8: u64,
 }
 
 impl Files {
@@ -86,6 +87,13 @@ impl Files {
         }
         changes.commits = commits.len() as u32;
         self.changes = Some(changes);
+        self
+    }
+
+    /// Sets how many names are not UTF-8. They count for the last page of every listing.
+    #[must_use]
+    pub fn with_names_that_are_not_utf8(mut self, count: u64) -> Self {
+        self.not_utf8 = count;
         self
     }
 
@@ -151,7 +159,7 @@ impl Files {
 }
 
 impl Repository for Files {
-    fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Entries, Refusal> {
+    fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Counted, Refusal> {
         let under = want.under.first().map_or("", |under| self.target(under));
         let below = if under.is_empty() { String::new() } else { format!("{under}/") };
         let of_glob = want.globs.first().and_then(|glob| glob.split_once("**"));
@@ -175,7 +183,8 @@ impl Repository for Files {
         let has_more = entries.len() > PAGE;
         entries.truncate(PAGE);
         let next = entries.last().filter(|_| has_more).map(|entry| entry.path.clone());
-        Ok(Entries { items: entries, next, truncated: false })
+        let not_utf8 = if has_more { 0 } else { self.not_utf8 };
+        Ok(Counted { entries: Entries { items: entries, next, truncated: false }, not_utf8 })
     }
 
     fn read_slices(&self, want: &[Slice]) -> Vec<Result<Chunk, Refusal>> {

@@ -11,11 +11,22 @@ pub use crate::bindings::agentcommand::model::chat::{
 pub use crate::bindings::agentcommand::progress::progress::Advice;
 pub use crate::bindings::agentcommand::repo::history::{Change, Changes};
 pub use crate::bindings::agentcommand::repo::read::{
-    Chunk, Entries, Entry, Hit, Hits, Kind, Pattern, Selection, Slice,
+    Chunk, Counted, Entries, Entry, Hit, Hits, Kind, Pattern, Selection, Slice,
 };
 pub use crate::bindings::agentcommand::repo::symbols::{Edge as Import, Outline, Summary, Symbol};
 pub use crate::bindings::agentcommand::types::types::{Refusal, Version};
 pub use crate::bindings::exports::agentcommand::scout::scout::{Failure, Question};
+
+/// Entries of a listing, and what is missing in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Names {
+    /// Sorted by path.
+    pub items: Vec<Entry>,
+    /// Whether there are more, apart from those that `not_utf8` counts.
+    pub truncated: bool,
+    /// Number of names that are not UTF-8, so that no path names them. A directory counts once.
+    pub not_utf8: u64,
+}
 
 /// Items of a listing or a search, and whether there are more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -105,12 +116,12 @@ impl Refusal {
 /// The repository as the host shows it. The required methods are the functions of `repo/read`, `repo/symbols` and
 /// `repo/history`; the provided ones go through all pages.
 pub trait Repository {
-    /// Returns one page of a listing, and the cursor of the next page.
+    /// Returns one page of a listing with the cursor of the next page, and the number of names that are not UTF-8.
     ///
     /// # Errors
     ///
     /// The host's refusal.
-    fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Entries, Refusal>;
+    fn list_page(&self, want: &Selection, cursor: Option<&str>) -> Result<Counted, Refusal>;
 
     /// Reads slices of files; one answer for each, in order.
     fn read_slices(&self, want: &[Slice]) -> Vec<Result<Chunk, Refusal>>;
@@ -147,11 +158,15 @@ pub trait Repository {
     /// # Errors
     ///
     /// The host's refusal of any page.
-    fn list_all(&self, want: &Selection, most: usize) -> Result<Found<Entry>, Refusal> {
-        all_pages(most, |cursor| {
-            let Entries { items, next, truncated } = self.list_page(want, cursor)?;
+    fn list_all(&self, want: &Selection, most: usize) -> Result<Names, Refusal> {
+        let mut not_utf8 = 0;
+        let Found { items, truncated } = all_pages(most, |cursor| {
+            let Counted { entries, not_utf8: of_page } = self.list_page(want, cursor)?;
+            not_utf8 += of_page;
+            let Entries { items, next, truncated } = entries;
             Ok((Found { items, truncated }, next))
-        })
+        })?;
+        Ok(Names { items, truncated, not_utf8 })
     }
 
     /// Lists the files and links of the whole repository, sorted by path, at most `most`.
@@ -159,7 +174,7 @@ pub trait Repository {
     /// # Errors
     ///
     /// The host's refusal, as a sentence.
-    fn list(&self, most: usize) -> Result<Found<Entry>, String> {
+    fn list(&self, most: usize) -> Result<Names, String> {
         let kinds = vec![Kind::File, Kind::Link];
         let want = Selection { under: vec![], globs: vec![], kinds };
         self.list_all(&want, most).map_err(Refusal::message)
@@ -206,7 +221,8 @@ pub trait Repository {
         let globs = vec![glob.to_owned()];
         let within = Selection { under: vec![], globs, kinds: vec![Kind::File] };
         let found = self.list_all(&within, 1)?;
-        Ok(match found.items.is_empty() && !found.truncated {
+        let is_empty = found.items.is_empty() && !found.truncated && found.not_utf8 == 0;
+        Ok(match is_empty {
             true => "no file matches the glob, so nothing was searched",
             false => "no line matches in the files of the glob",
         })
@@ -240,7 +256,7 @@ type Page<T> = (Found<T>, Option<String>);
 /// Asks for pages until there are no more or more than `most` items.
 fn all_pages<T>(
     most: usize,
-    page: impl Fn(Option<&str>) -> Result<Page<T>, Refusal>,
+    mut page: impl FnMut(Option<&str>) -> Result<Page<T>, Refusal>,
 ) -> Result<Found<T>, Refusal> {
     let mut found = Found { items: Vec::new(), truncated: false };
     let mut cursor = None;

@@ -44,8 +44,13 @@ pub struct FactsA {
 #[serde(deny_unknown_fields)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Inventory {
+    /// Files in view whose names are UTF-8.
     pub files: u64,
     pub bytes: u64,
+    /// Names in view that are not UTF-8, so that no path in these facts names them; a directory counts once. Missing when
+    /// there are none, and in facts of components that were built before they were counted.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub not_utf8: u64,
     /// Most lines first.
     pub languages: Vec<Language>,
 }
@@ -103,6 +108,10 @@ pub struct Mapped {
     pub score: f64,
     /// Names that the file defines, those first that the question is about.
     pub symbols: Vec<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// What most of the source does: `count` of `total` cases.

@@ -47,6 +47,9 @@ fn map(world: World<'_>, known: &Known) -> String {
     let more = if survey.truncated { "more than " } else { "" };
     let mut text =
         format!("<repository>\n| {more}{} files; {}\n", survey.units.len(), languages.join(", "));
+    if let Some(unnamed) = survey.inventory.unnamed() {
+        text.push_str(&format!("| {unnamed}\n"));
+    }
     let mapped = known.map(world, &known.best(MAP_FILES), MAP, MAP);
     let mut shown = HashSet::new();
     for entry in &mapped {

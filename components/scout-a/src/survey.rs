@@ -132,7 +132,7 @@ impl Survey {
     /// Surveys the repository. Stops and sets `truncated` when less than `reserve` milliseconds of the query's time are left.
     pub(crate) fn of(world: World<'_>, inventory: Inventory, terms: &Terms, reserve: u64) -> Self {
         let mut units = units(&inventory, terms);
-        let (mut edges, mut truncated) = (vec![], inventory.truncated);
+        let (mut edges, mut truncated) = (vec![], inventory.truncated || inventory.not_utf8 > 0);
         let (mut incomplete, mut looked_at) = (0, 0);
         let (mut re_exports, mut same_package) = (ReExports::default(), SamePackage::default());
         let resolver = Resolver::new(world.repository, &inventory);

@@ -2,7 +2,7 @@
 
 import { Conversation } from 'agentcommand:model/chat@1.0.0';
 import { step } from 'agentcommand:progress/progress@1.0.0';
-import { search } from 'agentcommand:repo/read@1.4.0';
+import { search } from 'agentcommand:repo/read@1.5.0';
 
 // The schema of the model's reply. The notes themselves are facts and need no model.
 const REPLY = { type: 'object', properties: { summary: { type: 'string' } }, required: ['summary'] };

@@ -1,6 +1,6 @@
 // One tool for the Editor's model: the notes that people left in the code.
 
-import { search } from 'agentcommand:repo/read@1.4.0';
+import { search } from 'agentcommand:repo/read@1.5.0';
 
 // An exported function returns an error of its WIT type by throwing it: a case and its value.
 const badArguments = (why) => ({ tag: 'bad-arguments', val: String(why) });

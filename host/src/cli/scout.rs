@@ -215,6 +215,12 @@ fn facts_of_a(facts: &FactsA, excerpts: &[Lines]) -> Vec<Line> {
     );
     out.push(Line::plain(""));
     out.push(Line::of(Tone::Faint, rest));
+    let unnamed = match facts.inventory.not_utf8 {
+        0 => None,
+        1 => Some("1 name is not UTF-8, so it is in no list.".to_owned()),
+        more => Some(format!("{more} names are not UTF-8, so they are in no list.")),
+    };
+    out.extend(unnamed.map(|unnamed| Line::of(Tone::Caution, unnamed)));
     if let Some(unseen) = facts.left_out.get("not_looked_at").filter(|count| **count > 0) {
         let unseen = format!("The time did not suffice for {unseen} source files; ask again.");
         out.push(Line::of(Tone::Caution, unseen));

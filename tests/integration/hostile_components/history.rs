@@ -92,7 +92,7 @@ async fn a_component_without_the_grant_gets_no_change() {
     let without = || Grant { repo_history: false, ..Grant::builtin_scout() };
     let refused = load_with(&needs, without()).err().unwrap().to_string();
     assert!(
-        refused.contains("agentcommand:repo/history@1.4.0 (grant `repo.history`)"),
+        refused.contains("agentcommand:repo/history@1.5.0 (grant `repo.history`)"),
         "{refused}"
     );
     let withheld = Grant { withheld: ["repo.history".to_owned()].into(), ..without() };

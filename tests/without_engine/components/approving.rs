@@ -100,7 +100,7 @@ fn security_line_49_needs_that_do_not_fit_the_imports_are_refused() {
     sly["needs"] = json!([need("repo.read")]);
     let path = packed(&act, "x.wasm", &sly);
     let told = approve(&act, &path, "probe", &[]).status(1);
-    told.stderr_has("agentcommand:repo/edit@1.4.0 (grant `repo.write`)")
+    told.stderr_has("agentcommand:repo/edit@1.5.0 (grant `repo.write`)")
         .stderr_has("without declaring");
     let path = packed_unchecked(&act, "y.wasm", &scout("1", &[need("shell")]));
     approve(&act, &path, "probe", &[]).status(1).stderr_has("`shell`, which is not a grant");

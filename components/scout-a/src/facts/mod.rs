@@ -295,6 +295,7 @@ impl Known {
         Summary {
             files: self.survey.units.len() as u64,
             bytes: self.survey.inventory.files.iter().map(|file| file.size).sum(),
+            not_utf8: self.survey.inventory.not_utf8,
             languages,
         }
     }

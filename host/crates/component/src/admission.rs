@@ -303,7 +303,7 @@ fn is_known(name: &str) -> bool {
 const OURS: [(&str, Version); 7] = [
     ("agentcommand:model", Version { major: 1, minor: 0 }),
     ("agentcommand:progress", Version { major: 1, minor: 0 }),
-    ("agentcommand:repo", Version { major: 1, minor: 4 }),
+    ("agentcommand:repo", Version { major: 1, minor: 5 }),
     ("agentcommand:scout", Version { major: 1, minor: 0 }),
     ("agentcommand:tool", Version { major: 1, minor: 0 }),
     ("agentcommand:types", Version { major: 1, minor: 1 }),

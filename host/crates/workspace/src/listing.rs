@@ -51,8 +51,12 @@ pub struct Entries {
     pub items: Vec<Entry>,
     /// The cursor for the next call, or `None` at the end.
     pub next: Option<String>,
-    /// Something is too deep or too large to be listed at all.
+    /// Something is too deep or too large to be listed at all, or has a name that is not UTF-8.
     pub truncated: bool,
+    /// Like `truncated`, without the names that are not UTF-8.
+    pub cut: bool,
+    /// Number of entries of this page whose names are not UTF-8. A directory counts once, whatever kinds were selected.
+    pub not_utf8: u64,
 }
 
 /// The part of a view that a call is about. An empty list restricts nothing.
@@ -96,16 +100,27 @@ pub fn list(
     let mut answer = Entries::default();
     let limit = limit.clamp(1, MAX_ENTRIES);
     let mut last_given: Option<String> = None;
+    let mut not_utf8_before = 0;
     loop {
         match walk.step()? {
-            Step::End => break,
+            Step::End => {
+                answer.not_utf8 = walk.not_utf8;
+                break;
+            }
             Step::Pause => {
                 answer.next = walk.at.clone();
+                answer.not_utf8 = match answer.next {
+                    Some(_) => walk.not_utf8_at,
+                    // No name behind which the listing could continue was found, so this is its last page.
+                    None => walk.not_utf8,
+                };
                 break;
             }
             Step::Item(item) => {
                 if answer.items.len() >= limit {
                     answer.next = last_given;
+                    // The next page begins behind the last entry that was given, and counts the names from there on.
+                    answer.not_utf8 = not_utf8_before;
                     break;
                 }
                 // The entry may have been removed meanwhile.
@@ -116,11 +131,13 @@ pub fn list(
                     0
                 };
                 last_given = Some(item.path.clone());
+                not_utf8_before = walk.not_utf8;
                 answer.items.push(Entry { path: item.path, kind: item.kind, size });
             }
         }
     }
-    answer.truncated = walk.cut;
+    answer.cut = walk.cut;
+    answer.truncated = answer.cut || answer.not_utf8 > 0;
     Ok(answer)
 }
 
@@ -163,6 +180,9 @@ pub(super) struct SelectionWalk<'v> {
     pub(super) at: Option<String>,
     /// Something was too deep or too large to be looked at.
     pub(super) cut: bool,
+    /// Number of selected entries whose names are not UTF-8, and how many of them came before `at`.
+    pub(super) not_utf8: u64,
+    not_utf8_at: u64,
 }
 
 pub(super) enum Step {
@@ -217,6 +237,8 @@ impl<'v> SelectionWalk<'v> {
             looked_at: 0,
             at: None,
             cut: false,
+            not_utf8: 0,
+            not_utf8_at: 0,
         })
     }
 
@@ -275,6 +297,7 @@ impl<'v> SelectionWalk<'v> {
                 Kind::File if !holds_cursor && self.is_wanted(&start.path, Kind::File) => {
                     self.looked_at += 1;
                     self.at = Some(start.path.clone());
+                    self.not_utf8_at = self.not_utf8;
                     return Ok(Some(start));
                 }
                 Kind::File => {}
@@ -302,7 +325,14 @@ impl<'v> SelectionWalk<'v> {
             Err(odd) => {
                 // No component can name the entry, so the listing says that it is not whole.
                 let shown = String::from_utf8_lossy(odd.as_bytes());
-                self.cut |= self.view.rule_with(&shown, Some(kind), || ignored).is_none();
+                if self.view.rule_with(&shown, Some(kind), || ignored).is_none() {
+                    // The entries below a directory are not looked at, so the directory counts for them.
+                    let kind_is_wanted = kind == Kind::Directory
+                        || self.kinds.is_empty()
+                        || self.kinds.contains(&kind);
+                    let glob_matches = self.globs.is_empty() || self.globs.matches(&shown);
+                    self.not_utf8 += u64::from(kind_is_wanted && glob_matches);
+                }
                 return Ok(None);
             }
         };
@@ -312,6 +342,7 @@ impl<'v> SelectionWalk<'v> {
         }
         if !named_before {
             self.at = Some(path.clone());
+            self.not_utf8_at = self.not_utf8;
         }
         if self.view.rule_with(&path, Some(kind), || ignored).is_some() {
             return Ok(None);

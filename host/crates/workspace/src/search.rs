@@ -126,7 +126,7 @@ pub fn search(
             }
         }
     }
-    hits.truncated |= walk.cut;
+    hits.truncated |= walk.cut || walk.not_utf8 > 0;
     Ok(hits)
 }
 

@@ -1,10 +1,10 @@
 use super::*;
 use crate::{Llm, Random};
 
-const READ: &str = "agentcommand:repo/read@1.4.0";
-const HISTORY: &str = "agentcommand:repo/history@1.4.0";
+const READ: &str = "agentcommand:repo/read@1.5.0";
+const HISTORY: &str = "agentcommand:repo/history@1.5.0";
 const CHAT: &str = "agentcommand:model/chat@1.0.0";
-const EDIT: &str = "agentcommand:repo/edit@1.4.0";
+const EDIT: &str = "agentcommand:repo/edit@1.5.0";
 const PREOPENS: &str = "wasi:filesystem/preopens@0.2.6";
 const TCP: &str = "wasi:sockets/tcp@0.2.6";
 const HTTP: &str = "wasi:http/outgoing-handler@0.2.6";
@@ -191,13 +191,14 @@ fn judged(name: &str) -> &'static str {
 #[test]
 fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
     for (name, says) in [
+        ("agentcommand:repo/read@1.5.0", "ok"),
         ("agentcommand:repo/read@1.4.0", "ok"),
         ("agentcommand:repo/read@1.3.0", "ok"),
         ("agentcommand:repo/read@1.2.0", "ok"),
         ("agentcommand:repo/read@1.1.7", "ok"),
         ("agentcommand:repo/read@1.0.0", "ok"),
-        ("agentcommand:repo/read@1.5.0", "interface_newer"),
-        ("agentcommand:repo/whatever@1.5.0", "interface_newer"),
+        ("agentcommand:repo/read@1.6.0", "interface_newer"),
+        ("agentcommand:repo/whatever@1.6.0", "interface_newer"),
         ("agentcommand:repo/read@2.0.0", "interface_foreign"),
         ("agentcommand:repo/read@0.1.0", "interface_foreign"),
         ("agentcommand:repo/read@1.2.0-rc.1", "interface_foreign"),
@@ -221,7 +222,7 @@ fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
 fn a_refusal_names_both_versions() {
     for name in ["agentcommand:repo/read@1.9.0", "agentcommand:repo/read@3.0.0"] {
         let told = check_version(name).unwrap_err().to_string();
-        assert!(told.contains(name) && told.contains("1.4"), "{told}");
+        assert!(told.contains(name) && told.contains("1.5"), "{told}");
     }
 }
 
@@ -257,7 +258,7 @@ fn every_party_that_says_no_is_named() {
     let need = |grant: &str| Need { grant: grant.into(), why: "x".into(), ..Need::default() };
     let needs = [need("repo.read"), need("llm")];
     let imports: Vec<String> =
-        ["agentcommand:repo/read@1.4.0", "agentcommand:model/chat@1.0.0", "wasi:http/types@0.2.6"]
+        ["agentcommand:repo/read@1.5.0", "agentcommand:model/chat@1.0.0", "wasi:http/types@0.2.6"]
             .map(str::to_owned)
             .into();
     let mut granted = Grant::builtin_scout();

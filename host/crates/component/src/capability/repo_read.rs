@@ -9,7 +9,7 @@ use wasmtime_wasi::p2::bindings::filesystem;
 
 use super::{Access, Capability, Grant, Import, Metered, Need, joined};
 use crate::bindings::read::{
-    self, Chunk, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
+    self, Chunk, Counted, Entries, Entry, Hit, Hits, Host, Pattern, Selection, Slice,
 };
 use crate::bindings::types::{self, Refusal};
 use crate::bindings::{refusal_text, symbols};
@@ -284,6 +284,30 @@ impl State {
         }
     }
 
+    /// Returns one page of a listing. `function` is the object of the refusal of a listing of everything.
+    fn listed(
+        &mut self,
+        function: &str,
+        want: Selection,
+        cursor: Option<&str>,
+    ) -> wasmtime::Result<Result<Counted, Refusal>> {
+        let under = want.under.clone();
+        let view = match self.reading(under.first().map_or(function, String::as_str)) {
+            Ok(reading) => reading.view.clone(),
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let listed = act_workspace::list(&view, &selection(want), cursor, MAX_ENTRIES);
+        self.call.go_on()?;
+        Ok(match listed {
+            Ok(entries) => {
+                let act_workspace::Entries { items, next, cut, not_utf8, .. } = entries;
+                let items = items.into_iter().map(entry).collect();
+                Ok(Counted { entries: Entries { items, next, truncated: cut }, not_utf8 })
+            }
+            Err(error) => Err(self.refuse_selection(&under, &error)),
+        })
+    }
+
     fn read_slice(&mut self, slice: Slice, room: &mut u64) -> Result<Chunk, Refusal> {
         let reading = self.reading(&slice.path)?;
         let most = reading.caps.file_bytes;
@@ -363,20 +387,19 @@ impl Host for State {
         want: Selection,
         cursor: Option<String>,
     ) -> wasmtime::Result<Result<Entries, Refusal>> {
-        let under = want.under.clone();
-        let view = match self.reading(under.first().map_or("list-entries", String::as_str)) {
-            Ok(reading) => reading.view.clone(),
-            Err(refusal) => return Ok(Err(refusal)),
-        };
-        let listed = act_workspace::list(&view, &selection(want), cursor.as_deref(), MAX_ENTRIES);
-        self.call.go_on()?;
-        Ok(match listed {
-            Ok(entries) => {
-                let items = entries.items.into_iter().map(entry).collect();
-                Ok(Entries { items, next: entries.next, truncated: entries.truncated })
-            }
-            Err(error) => Err(self.refuse_selection(&under, &error)),
-        })
+        let listed = self.listed("list-entries", want, cursor.as_deref())?;
+        Ok(listed.map(|Counted { mut entries, not_utf8 }| {
+            entries.truncated |= not_utf8 > 0;
+            entries
+        }))
+    }
+
+    fn list_counted(
+        &mut self,
+        want: Selection,
+        cursor: Option<String>,
+    ) -> wasmtime::Result<Result<Counted, Refusal>> {
+        self.listed("list-counted", want, cursor.as_deref())
     }
 
     fn read_many(&mut self, want: Vec<Slice>) -> wasmtime::Result<Vec<Result<Chunk, Refusal>>> {

@@ -231,3 +231,42 @@ fn a_listing_without_a_name_that_is_not_utf8_says_that_it_is_not_whole() {
         assert_eq!((paths(&without), without.truncated), (vec!["plain"], true));
     }
 }
+
+// WORKSPACE-6
+#[cfg(target_os = "linux")]
+#[test]
+fn names_that_are_not_utf8_are_counted_once_over_all_pages() {
+    use std::os::unix::ffi::OsStrExt;
+    let repo = Fixture::new(&[("a/one", "x"), ("a/two", "x"), ("b/three", "x"), ("z", "x")]);
+    let odd = |path: &[u8]| repo.root.join(std::ffi::OsStr::from_bytes(path));
+    // Some come first, some last, some between two pages; one is a directory with files below it.
+    for path in [&b"\x80first"[..], b"a/\xfflast", b"a/one\xff", b"b/\xff.rs", b"\xffz"] {
+        fs::write(odd(path), "x").unwrap();
+    }
+    fs::create_dir(odd(b"b/\xfedir")).unwrap();
+    fs::write(odd(b"b/\xfedir/below"), "x").unwrap();
+    let count = |view: &RepoView, want: &Selection, limit: usize| {
+        let (mut count, mut cursor, mut given) = (0, None, 0);
+        loop {
+            let page = list(view, want, cursor.as_deref(), limit).unwrap();
+            assert!(!page.cut && page.truncated == (page.not_utf8 > 0), "{page:?}");
+            (count, given) = (count + page.not_utf8, given + page.items.len());
+            cursor = page.next;
+            if cursor.is_none() {
+                return (count, given);
+            }
+        }
+    };
+    let files = Selection { kinds: vec![Kind::File], ..Selection::default() };
+    let links = Selection { kinds: vec![Kind::Link], ..Selection::default() };
+    let below = Selection { under: vec!["a".into()], ..Selection::default() };
+    let named = Selection { globs: vec!["*.rs".into()], ..files.clone() };
+    for view in repo.views(Profile::Scout) {
+        for limit in [1, 2, 3, 100] {
+            assert_eq!(count(&view, &files, limit), (6, 4), "{limit}");
+            assert_eq!(count(&view, &links, limit), (1, 0), "{limit}");
+            assert_eq!(count(&view, &below, limit).0, 2, "{limit}");
+            assert_eq!(count(&view, &named, limit), (1, 0), "{limit}");
+        }
+    }
+}
