@@ -12,7 +12,7 @@ use act_core::verification::Status;
 use crate::world::World;
 
 /// The image of one language, made or found by the script. Returns `None`, after a report that the test is skipped, when it cannot be had.
-fn image(language: &str) -> Option<String> {
+pub(crate) fn image(language: &str) -> Option<String> {
     let root = act_core::testing::checkout();
     let made = Command::new(root.join("scripts/test-images")).arg(language).output().unwrap();
     let listed = String::from_utf8(made.stdout).unwrap();

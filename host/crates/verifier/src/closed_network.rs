@@ -3,8 +3,8 @@
 //!
 //! They are closed by rules of the kernel for the network namespace of the run. A helper container enters that namespace with
 //! the capability NET_ADMIN, sends the rules and is gone before the first step; the steps have no capability to remove them.
-//! Rules come before all routes but those to the addresses of the container itself, so they also cover the network that the container is directly connected to, and they stay
-//! when the engine disconnects the container and connects it again.
+//! Rules come before all routes but those to the addresses of the container itself, so they also cover the network that the
+//! container is directly connected to, and they stay when the engine disconnects the container and connects it again.
 //!
 //! The image of the user may have no program that sends rules, and `act` itself may be built for another system or another
 //! C library than the engine's. The helper is therefore a program of a few hundred bytes that needs neither: a header, the
@@ -89,25 +89,32 @@ impl Range {
     ///
     /// Name servers stay reachable, at port 53: some clouds have theirs at a link-local address (Google's is that of its
     /// metadata service), and most offices at a private one. A container there would find no registry without it, and a name
-    /// server answers a step anyway that has a network. A kernel that does not know rules for ports would ignore that part and open the range, so it gets no such rule.
+    /// server answers a step anyway that has a network. A kernel that does not know rules for ports would ignore that part and
+    /// open the range, so it gets no such rule.
     fn messages(&self, with_ports: bool) -> Vec<u8> {
         let mut out = vec![];
         if with_ports {
             for protocol in [UDP, TCP] {
-                out.extend(self.rule(FIRST, TO_MAIN_TABLE, Some(protocol), true));
+                out.extend(self.rule(FIRST, TO_MAIN_TABLE, Some(protocol), PORT_53));
             }
         }
-        match self.protocols {
-            [] => out.extend(self.rule(SECOND, UNREACHABLE, None, false)),
-            some => some.iter().for_each(|protocol| {
-                out.extend(self.rule(SECOND, UNREACHABLE, Some(*protocol), false));
-            }),
+        if self.protocols.is_empty() {
+            out.extend(self.rule(SECOND, UNREACHABLE, None, &[]));
+        }
+        for &protocol in self.protocols {
+            let ports = match protocol {
+                UDP if with_ports && self.address.is_ipv4() => &ALL_BUT_PORT_0[..],
+                _ => &[&[][..]],
+            };
+            for ports in ports {
+                out.extend(self.rule(SECOND, UNREACHABLE, Some(protocol), ports));
+            }
         }
         out
     }
 
     /// Returns the netlink message that adds one rule (`struct nlmsghdr`, `struct fib_rule_hdr`, attributes).
-    fn rule(&self, priority: u32, action: u8, protocol: Option<u8>, port_53: bool) -> Vec<u8> {
+    fn rule(&self, priority: u32, action: u8, protocol: Option<u8>, ports: Ports) -> Vec<u8> {
         const RTM_NEWRULE: u16 = 32;
         // NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL, NLM_F_CREATE
         const FLAGS: u16 = 0x1 | 0x4 | 0x200 | 0x400;
@@ -115,7 +122,6 @@ impl Range {
         const PRIORITY: u16 = 6;
         const TABLE: u16 = 15;
         const IP_PROTOCOL: u16 = 22;
-        const PORTS: u16 = 24;
         const MAIN: u8 = 254;
         let (family, address) = match self.address {
             IpAddr::V4(address) => (2, address.octets().to_vec()),
@@ -137,9 +143,9 @@ impl Range {
         if let Some(protocol) = protocol {
             attribute(IP_PROTOCOL, &[protocol]);
         }
-        if port_53 {
-            let port = 53_u16.to_le_bytes();
-            attribute(PORTS, &[port, port].concat());
+        for (kind, numbers) in ports {
+            let numbers: Vec<u8> = numbers.iter().flat_map(|number| number.to_le_bytes()).collect();
+            attribute(*kind, &numbers);
         }
         let length = u32::try_from(body.len() + 16).unwrap_or(u32::MAX);
         let mut message = length.to_le_bytes().to_vec();
@@ -150,6 +156,27 @@ impl Range {
         message
     }
 }
+
+/// Attributes of a rule that name ports: a range of source or destination ports, or a mask of the bits of a destination port
+/// that have to be those of the range, which has one port then. A rule without any holds for all ports.
+type Ports = &'static [(u16, &'static [u16])];
+const FROM: u16 = 23;
+const TO: u16 = 24;
+const TO_MASK: u16 = 29;
+
+const PORT_53: Ports = &[(TO, &[53, 53])];
+
+/// Rules that close UDP to each port but port 0, to which no socket can send. Docker asks the kernel for the route to the
+/// gateway before it connects a container again, and the kernel answers as for UDP from port 0 to port 0.
+///
+/// The kernel takes no range with port 0 or port 65535. Port 65535 is therefore closed by its highest bit, which Linux 6.15
+/// introduced; an older kernel ignores the mask and closes port 32768 once more. There the rule for source ports leaves
+/// only what is sent from port 65535 to port 65535.
+const ALL_BUT_PORT_0: [Ports; 3] = [
+    &[(TO, &[1, 65_534])],
+    &[(FROM, &[1, 65_534])],
+    &[(TO, &[0x8000, 0x8000]), (TO_MASK, &[0x8000])],
+];
 
 /// Priorities of the rules: after the rule for the addresses of the container itself (0), before all others.
 const FIRST: u32 = 1;
@@ -389,7 +416,7 @@ mod tests {
     #[test]
     fn a_rule_is_what_the_kernel_takes() {
         let [metadata, ..] = &LINK_LOCAL;
-        let rule = metadata.rule(SECOND, UNREACHABLE, None, false);
+        let rule = metadata.rule(SECOND, UNREACHABLE, None, &[]);
         let expected = [
             &[44, 0, 0, 0, 32, 0, 5, 6, 0, 0, 0, 0, 0, 0, 0, 0][..],
             &[2, 16, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0],
@@ -397,8 +424,10 @@ mod tests {
             &[8, 0, 6, 0, 2, 0, 0, 0],
         ];
         assert_eq!(rule, expected.concat());
-        let name_server = metadata.rule(FIRST, TO_MAIN_TABLE, Some(UDP), true);
+        let name_server = metadata.rule(FIRST, TO_MAIN_TABLE, Some(UDP), PORT_53);
         assert!(name_server.ends_with(&[5, 0, 22, 0, 17, 0, 0, 0, 8, 0, 24, 0, 53, 0, 53, 0]));
+        let highest = PRIVATE[0].rule(SECOND, UNREACHABLE, Some(UDP), ALL_BUT_PORT_0[2]);
+        assert!(highest.ends_with(&[8, 0, 24, 0, 0, 128, 0, 128, 6, 0, 29, 0, 0, 128, 0, 0]));
     }
 
     // VERIFIER-70
@@ -420,7 +449,8 @@ mod tests {
                     count += 1;
                 }
                 assert_eq!(rest.len(), 4);
-                assert_eq!(count, if private { 3 + 5 * 6 + 8 * 2 } else { 3 });
+                // A private range of IPv4 has two more rules, because UDP is closed by three.
+                assert_eq!(count, if private { 3 + 5 * 6 + 4 * 2 + 8 * 2 } else { 3 });
             }
         }
         assert_eq!(helper("riscv64", false, true), None);
@@ -441,6 +471,20 @@ mod tests {
             opens
         };
         assert_eq!((opens(false), opens(true)), (0, 16));
+    }
+
+    // VERIFIER-71
+    #[test]
+    fn a_range_of_ports_is_one_that_the_kernel_takes() {
+        // `fib_rule_port_range_valid` of the kernel.
+        for (kind, numbers) in
+            ALL_BUT_PORT_0.iter().chain([&PORT_53]).flat_map(|ports| ports.iter())
+        {
+            match numbers {
+                [first, last] => assert!(0 < *first && first <= last && *last < 65_535),
+                mask => assert_eq!((*kind, mask.len()), (TO_MASK, 1)),
+            }
+        }
     }
 
     // VERIFIER-70
