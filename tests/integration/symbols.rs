@@ -112,6 +112,14 @@ async fn a_summary_says_no_more_than_the_outline_and_is_refused_like_it() {
     assert_eq!(part[1], json!([3, 1, 1, ["_other"], ["os"]]));
     let senseless = summaries(Grant::builtin_scout(), &"x".repeat(257)).await;
     assert!(senseless[0].as_str().unwrap().contains("bad_arguments"), "{senseless}");
+    // The table of the same summaries: 1 is `not-found`, 2 is `invalid`.
+    let table = async |grant: Grant, name: &str| {
+        let paths = [name, "test_a.py", "credentials.py", "missing.py"];
+        attack(&load(grant), "symbols-table", &paths, reading(&view)).await.unwrap()
+    };
+    let rows = table(Grant::builtin_scout(), "PRICE").await;
+    assert_eq!(rows, json!([whole, 1, 1]));
+    assert_eq!(table(Grant::builtin_scout(), &"x".repeat(257)).await, json!([2, 2, 2]));
 }
 
 // SYMBOLS-2

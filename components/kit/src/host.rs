@@ -4,8 +4,8 @@ use crate::bindings::agentcommand::model::chat;
 use crate::bindings::agentcommand::progress::progress;
 use crate::bindings::agentcommand::repo::{history, read, symbols};
 use crate::world::{
-    Advice, Answer, Changes, Chunk, Conversation, Counted, Hits, Model, Outline, Pattern, Progress,
-    Refusal, Repository, Selection, Slice, Summary, Tool, Turn, World,
+    Advice, Answer, Changes, Chunk, Conversation, Counted, Entries, Hits, Model, Outline, Pattern,
+    Progress, Refusal, Repository, Selection, Slice, SummaryTable, Tool, Turn, World,
 };
 
 /// The host that this component runs in.
@@ -38,8 +38,12 @@ impl Repository for Host {
         symbols::outlines(paths)
     }
 
-    fn summary_page(&self, paths: &[String], names: &[String]) -> Vec<Result<Summary, Refusal>> {
-        symbols::summaries(paths, names)
+    fn languages(&self) -> Vec<String> {
+        symbols::languages()
+    }
+
+    fn summary_table(&self, paths: &[String], names: &[String]) -> SummaryTable {
+        symbols::summaries_as_table(paths, names)
     }
 
     fn recent_changes(&self, limit: u32) -> Result<Changes, Refusal> {

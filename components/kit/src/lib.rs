@@ -4,6 +4,7 @@
 //! tool component is a function of `World`, name and arguments that is exported with [`tool!`].
 //!
 //! - [`world`]: the services for a component. [`host`] implements them through WIT, [`testing`] in memory.
+//! - [`summaries`]: what parsers say of many files at once.
 //! - [`inventory`]: the files of the repository; [`paths`]: how paths are put together.
 //! - [`inquiry`]: the bounded conversation with the model that ends with a report. [`grounding`] checks what a report may
 //!   name, [`quoting`] shows text of the repository to the model as data.
@@ -23,6 +24,7 @@ pub mod paths;
 pub mod quoting;
 mod reading;
 pub mod report;
+pub mod summaries;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod tool;
@@ -42,6 +44,9 @@ pub mod bindings {
             "agentcommand:repo/symbols@1.5.0/edge": [#[derive(Default)]],
             "agentcommand:repo/symbols@1.5.0/outline": [#[derive(Default)]],
             "agentcommand:repo/symbols@1.5.0/symbol": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.5.0/span": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.5.0/summary-row": [#[derive(Default)]],
+            "agentcommand:repo/symbols@1.5.0/summary-table": [#[derive(Default)]],
             "agentcommand:repo/history@1.5.0/change": [#[derive(Default)]],
             "agentcommand:repo/history@1.5.0/changes": [#[derive(Default)]],
             "agentcommand:scout/scout@1.0.0/question": [#[derive(Default)]],

@@ -1,9 +1,11 @@
 //! A host in memory for a component's own tests: files, a model that follows a script, and a record of what was sent.
 
+use crate::bindings::agentcommand::repo::symbols::{ImportRow, Span, SummaryRow, SymbolRow};
+use crate::summaries::KINDS;
 use crate::tool::{Change, EditError, EditableRepository, Operation, Reason};
 use crate::world::{
     Advice, Answer, Call, Changes, Chunk, Conversation, Counted, Entries, Entry, Hit, Hits, Kind,
-    Model, Outline, Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, Summary,
+    Model, Outline, Pattern, Progress, Refusal, Repository, Selection, Slice, Stop, SummaryTable,
     Symbol, Tool, Turn, Usage, Version, World,
 };
 use std::cell::{Cell, RefCell};
@@ -143,6 +145,68 @@ impl Files {
         self.links.get(path).map_or(path, String::as_str)
     }
 
+    fn summary_row(
+        &self,
+        table: &mut SummaryTable,
+        outline: Outline,
+        wanted: &[String],
+    ) -> SummaryRow {
+        fn text(texts: &mut String, text: &str) -> Span {
+            let start = texts.len() as u32;
+            texts.push_str(text);
+            Span { start, length: text.len() as u32 }
+        }
+        let span =
+            |start: usize, end: usize| Span { start: start as u32, length: (end - start) as u32 };
+        let count =
+            |is: &dyn Fn(&&Symbol) -> bool| outline.symbols.iter().filter(is).count() as u32;
+        let is_wanted = |symbol: &&Symbol| {
+            let name = symbol.name.to_lowercase();
+            wanted.iter().any(|wanted| name.contains(&wanted.to_lowercase()))
+        };
+        let (first_named, first_import) = (table.named.len(), table.imports.len());
+        for symbol in outline.symbols.iter().filter(is_wanted) {
+            let kind = KINDS.iter().position(|kind| *kind == symbol.kind).unwrap_or_default();
+            table.named.push(SymbolRow {
+                name: text(&mut table.texts, &symbol.name),
+                container: text(&mut table.texts, symbol.container.as_deref().unwrap_or_default()),
+                kind: kind as u32,
+                first_line: symbol.first_line,
+                last_line: symbol.last_line,
+                exported: u32::from(symbol.exported),
+            });
+        }
+        for import in &outline.imports {
+            let first = table.names.len();
+            for name in &import.names {
+                let name = text(&mut table.texts, name);
+                table.names.push(name);
+            }
+            let names = span(first, table.names.len());
+            let target = text(&mut table.texts, &import.target);
+            table.imports.push(ImportRow { line: import.line, target, names });
+        }
+        let of_package = outline.symbols.iter().filter(|symbol| symbol.container.is_none());
+        let package_names = of_package.filter(|_| outline.language == "go");
+        let package_names = package_names.map(|symbol| symbol.name.clone() + "\n");
+        SummaryRow {
+            refusal: 0,
+            language: self
+                .languages()
+                .iter()
+                .position(|word| *word == outline.language)
+                .unwrap_or(usize::MAX) as u32,
+            lines: outline.lines,
+            symbols: count(&|_| true),
+            exported: count(&|symbol| symbol.exported),
+            tests: count(&|symbol| symbol.kind == "test"),
+            complete: u32::from(outline.complete),
+            named: span(first_named, table.named.len()),
+            imports: span(first_import, table.imports.len()),
+            package_names: text(&mut table.texts, &package_names.collect::<String>()),
+        }
+    }
+
     fn read_slice(&self, slice: &Slice) -> Result<Chunk, Refusal> {
         let path = self.target(&slice.path);
         let files = self.files.borrow();
@@ -227,17 +291,20 @@ impl Repository for Files {
         paths.iter().map(outline).collect()
     }
 
-    fn summary_page(&self, paths: &[String], names: &[String]) -> Vec<Result<Summary, Refusal>> {
-        let is_wanted = |symbol: &Symbol| {
-            let name = symbol.name.to_lowercase();
-            names.iter().any(|wanted| name.contains(&wanted.to_lowercase()))
-        };
-        let summary = |outline: Outline| {
-            let mut summary = Summary::of(outline);
-            summary.named.retain(is_wanted);
-            summary
-        };
-        self.outline_page(paths).into_iter().map(|outline| outline.map(summary)).collect()
+    fn languages(&self) -> Vec<String> {
+        crate::reports::source::PARSED.map(|(_, word)| word.to_owned()).to_vec()
+    }
+
+    fn summary_table(&self, paths: &[String], names: &[String]) -> SummaryTable {
+        let mut table = SummaryTable::default();
+        for outline in self.outline_page(paths) {
+            let row = match outline {
+                Ok(outline) => self.summary_row(&mut table, outline, names),
+                Err(_) => SummaryRow { refusal: 1, ..SummaryRow::default() },
+            };
+            table.files.push(row);
+        }
+        table
     }
 
     fn recent_changes(&self, limit: u32) -> Result<Changes, Refusal> {

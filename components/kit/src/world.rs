@@ -3,6 +3,7 @@
 //! The types are those that are generated from `wit/`. The traits are the host's interfaces, so that the same component
 //! runs against the real host ([`crate::host`]) and against one in memory ([`crate::testing`]).
 
+use crate::summaries::{self, Summary};
 use std::collections::BTreeMap;
 
 pub use crate::bindings::agentcommand::model::chat::{
@@ -13,7 +14,9 @@ pub use crate::bindings::agentcommand::repo::history::{Change, Changes};
 pub use crate::bindings::agentcommand::repo::read::{
     Chunk, Counted, Entries, Entry, Hit, Hits, Kind, Pattern, Selection, Slice,
 };
-pub use crate::bindings::agentcommand::repo::symbols::{Edge as Import, Outline, Summary, Symbol};
+pub use crate::bindings::agentcommand::repo::symbols::{
+    Edge as Import, Outline, SummaryTable, Symbol,
+};
 pub use crate::bindings::agentcommand::types::types::{Refusal, Version};
 pub use crate::bindings::exports::agentcommand::scout::scout::{Failure, Question};
 
@@ -33,27 +36,6 @@ pub struct Names {
 pub struct Found<T> {
     pub items: Vec<T>,
     pub truncated: bool,
-}
-
-impl Summary {
-    /// Summarises an outline; every definition in it counts as wanted.
-    pub fn of(outline: Outline) -> Self {
-        let count = |is: &dyn Fn(&&Symbol) -> bool| {
-            let count = outline.symbols.iter().filter(is).count();
-            u32::try_from(count).unwrap_or(u32::MAX)
-        };
-        Self {
-            symbols: count(&|_| true),
-            exported: count(&|symbol| symbol.exported),
-            tests: count(&|symbol| symbol.kind == "test"),
-            language: outline.language,
-            lines: outline.lines,
-            size: outline.size,
-            named: outline.symbols,
-            imports: outline.imports,
-            complete: outline.complete,
-        }
-    }
 }
 
 impl Changes {
@@ -141,9 +123,12 @@ pub trait Repository {
     /// Returns outlines of files, one answer for each, in order. The host may refuse the last ones with `call_bytes`.
     fn outline_page(&self, paths: &[String]) -> Vec<Result<Outline, Refusal>>;
 
-    /// Returns summaries of outlines, one answer for each, in order, like `outline_page`. A summary names the
-    /// definitions whose names contain one of `names`, in either case.
-    fn summary_page(&self, paths: &[String], names: &[String]) -> Vec<Result<Summary, Refusal>>;
+    /// Returns the languages that the host can parse.
+    fn languages(&self) -> Vec<String>;
+
+    /// Returns summaries of files as a table, in order. Rows for the last files may be missing. A summary names the definitions
+    /// whose names contain one of `names`, in either case.
+    fn summary_table(&self, paths: &[String], names: &[String]) -> SummaryTable;
 
     /// Returns which files in view each of at most `limit` commits changed, from `HEAD` on. The host looks at 2,000 commits at
     /// most. Without git the answer is empty. The manifest has to ask for `repo.history`.
@@ -243,10 +228,27 @@ pub trait Repository {
         each(paths, |paths| self.outline_page(paths))
     }
 
-    /// Returns the summary of each file, in order, or `None` for a file without a parser.
-    fn summaries(&self, paths: &[&str], names: &[&str]) -> Vec<Option<Summary>> {
-        let names = names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
-        each(paths, |paths| self.summary_page(paths, &names))
+    /// Calls `found` with the position and the summary of each file that has one, in order.
+    fn each_summary(
+        &self,
+        paths: &[&str],
+        names: &[&str],
+        found: &mut dyn FnMut(usize, Summary<'_>),
+    ) {
+        let owned =
+            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let (names, languages) = (owned(names), self.languages());
+        let mut done = 0;
+        while done < paths.len() {
+            let table = self.summary_table(&owned(&paths[done..]), &names);
+            if table.files.is_empty() {
+                break;
+            }
+            for (at, summary) in summaries::of(&table, &languages) {
+                found(done + at, summary);
+            }
+            done += table.files.len();
+        }
     }
 }
 

@@ -75,7 +75,8 @@ pub fn extension(path: &str) -> Option<&str> {
 /// as C; only a look into it can tell that it is C++.
 pub fn language(path: &str) -> Option<&'static str> {
     let extension = extension(path)?;
-    LANGUAGES.iter().find(|(known, _)| *known == extension).map(|(_, language)| *language)
+    let found = LANGUAGES.binary_search_by(|(known, _)| known.cmp(&extension)).ok()?;
+    Some(LANGUAGES[found].1)
 }
 
 /// Returns the name of the language that a parser calls `word`.
@@ -93,22 +94,40 @@ pub fn is_parsed(language: &str) -> bool {
 /// A document below `specs/` is no test.
 pub fn is_test(path: &str) -> bool {
     let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
-    let stem = name.split('.').next().unwrap_or(name);
-    // `flag_go1.21_test.go` has a version in its name.
-    let whole_stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-    let is_in = |directories: &[&str]| {
-        let mut parts = directory.split('/');
-        parts.any(|part| directories.iter().any(|known| part.eq_ignore_ascii_case(known)))
-    };
-    is_in(&TEST_DIRECTORIES)
-        || (is_in(&SPEC_DIRECTORIES) && language(path).is_some())
-        || ["test", "tests", "conftest"].contains(&stem)
-        || stem.starts_with("test_")
-        || ["_test", "_tests", "_spec", "Test", "Tests"]
-            .iter()
-            .any(|end| stem.ends_with(end) || whole_stem.ends_with(end))
-        || name.contains(".test.")
-        || name.contains(".spec.")
+    Place::of(directory).is_test(name)
+}
+
+/// What a directory says about the files in it, so that it is looked at once for all of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    holds_tests: bool,
+    holds_specs: bool,
+}
+
+impl Place {
+    /// Looks at the names on the path of a directory.
+    pub fn of(directory: &str) -> Self {
+        let is_in = |directories: &[&str]| {
+            let mut parts = directory.split('/');
+            parts.any(|part| directories.iter().any(|known| part.eq_ignore_ascii_case(known)))
+        };
+        Self { holds_tests: is_in(&TEST_DIRECTORIES), holds_specs: is_in(&SPEC_DIRECTORIES) }
+    }
+
+    /// Returns whether a file of this name in the directory is a test, as [`is_test`] tells it.
+    pub fn is_test(self, name: &str) -> bool {
+        let stem = name.split('.').next().unwrap_or(name);
+        // `flag_go1.21_test.go` has a version in its name.
+        let whole_stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        self.holds_tests
+            || (self.holds_specs && language(name).is_some())
+            || ["test", "tests", "conftest"].contains(&stem)
+            || stem.starts_with("test_")
+            || ["_test", "_tests", "_spec", "Test", "Tests"]
+                .iter()
+                .any(|end| stem.ends_with(end) || whole_stem.ends_with(end))
+            || (whole_stem != stem && (name.contains(".test.") || name.contains(".spec.")))
+    }
 }
 
 /// Kinds of files in the order in which a reader wants to see them.

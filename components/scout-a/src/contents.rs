@@ -35,6 +35,25 @@ pub(crate) struct Content {
     pub(crate) blocks: Vec<Block>,
 }
 
+/// What was counted in each file. Most files of a large repository are not read.
+#[derive(Debug, Default)]
+pub(crate) struct Contents(Vec<Option<Box<Content>>>);
+
+impl Contents {
+    /// Returns what was counted in a file; nothing for a file that was not read.
+    pub(crate) fn of(&self, at: u32) -> &Content {
+        static NOTHING: Content = Content {
+            length: 0,
+            words: vec![],
+            pairs: vec![],
+            names: vec![],
+            texts: vec![],
+            blocks: vec![],
+        };
+        self.0.get(at as usize).and_then(Option::as_deref).unwrap_or(&NOTHING)
+    }
+}
+
 /// Some lines in a row. Words that say little are not counted here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Block {
@@ -50,9 +69,9 @@ pub(crate) fn of(
     terms: &Terms,
     fit: &[f64],
     reserve: u64,
-) -> (Vec<Content>, bool) {
+) -> (Contents, bool) {
     let files = &survey.inventory.files;
-    let mut contents = vec![Content::default(); files.len()];
+    let mut contents = Contents(vec![None; files.len()]);
     let mut chosen = survey.all().filter(|at| (1..=FILE).contains(&files[*at as usize].size));
     let mut chosen = chosen.by_ref().filter(|at| !survey.unit(*at).generated).collect::<Vec<_>>();
     let size = |at: &u32| files[*at as usize].size;
@@ -83,7 +102,7 @@ pub(crate) fn of(
         let paths = part.iter().map(|at| survey.path(*at)).collect::<Vec<_>>();
         for (at, text) in part.iter().zip(world.repository.read(&paths, FILE)) {
             if let Ok(text) = text {
-                contents[*at as usize] = counter.count(&text);
+                contents.0[*at as usize] = Some(Box::new(counter.count(&text)));
             }
         }
     }

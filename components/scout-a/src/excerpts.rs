@@ -257,11 +257,13 @@ fn raise_called(world: World<'_>, files: &mut Files<'_>, chosen: &[u32], found: 
     if !elsewhere.is_empty() && !others.is_empty() {
         let paths = others.iter().map(|at| survey.path(*at)).collect::<Vec<_>>();
         let names = elsewhere.into_iter().collect::<Vec<_>>();
-        let summaries = world.repository.summaries(&paths, &names).into_iter();
-        let defines = summaries.zip(&others).filter_map(|(summary, at)| {
-            summary?.named.iter().any(|symbol| names.contains(&symbol.name.as_str())).then_some(*at)
+        let mut defines = vec![];
+        world.repository.each_summary(&paths, &names, &mut |at, summary| {
+            if summary.named().any(|symbol| names.contains(&symbol.name)) {
+                defines.push(others[at]);
+            }
         });
-        let defines = defines.take(CALLED_READ).collect::<Vec<_>>();
+        defines.truncate(CALLED_READ);
         files.add(Files::read(world, known, &defines));
     }
     let mut definitions = BTreeMap::<&str, Vec<(usize, &Symbol)>>::new();

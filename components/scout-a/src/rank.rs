@@ -8,12 +8,13 @@
 //!
 //! Without a question the files are ranked by PageRank over the imports: what most others lean on comes first.
 
-use crate::contents::{Content, Counts};
+use crate::contents::{Content, Contents, Counts};
 use crate::facts::Tests;
 use crate::survey::{Survey, Unit};
 use crate::terms::Terms;
 use act_kit::inventory::name;
 use act_kit::reports::source::extension;
+use std::cmp::Reverse;
 
 /// BM25: how fast a word saturates, and how much a long text is held against the file, for texts, pieces and symbols.
 const K1: f64 = 1.2;
@@ -92,7 +93,7 @@ pub(crate) fn ranks(
     survey: &Survey,
     tests: &Tests,
     terms: &Terms,
-    contents: &[Content],
+    contents: &Contents,
     weights: &Weights,
 ) -> Vec<f64> {
     let walk = walk(survey);
@@ -120,21 +121,19 @@ pub(crate) fn ranks(
 /// that the question names by their path, and then by rank and path. A named test or document stays behind the source,
 /// because a task often says where to add a test or a note.
 pub(crate) fn order(survey: &Survey, ranks: &[f64]) -> Vec<u32> {
-    let mut order = survey.all().collect::<Vec<_>>();
-    let kind = |at: u32| {
+    let key = |at: u32| {
         let unit = survey.unit(at);
         let kind = match unit.language {
-            Some(_) if !unit.is_test => 0,
+            Some(_) if !unit.is_test => 0_u8,
             Some(_) => 1,
             None => 2,
         };
-        (kind, !unit.is_named)
+        // The bits of numbers that are not negative have the order of the numbers.
+        (kind, !unit.is_named, Reverse(ranks[at as usize].to_bits()), at)
     };
-    order.sort_by(|a, b| {
-        let rank = |at: &u32| ranks[*at as usize];
-        kind(*a).cmp(&kind(*b)).then(rank(b).total_cmp(&rank(a))).then(a.cmp(b))
-    });
-    order
+    let mut order = survey.all().map(key).collect::<Vec<_>>();
+    order.sort_unstable();
+    order.into_iter().map(|(.., at)| at).collect()
 }
 
 /// The weight of each word, pair, identifier and exact text of the question: rare ones weigh more.
@@ -147,15 +146,14 @@ pub(crate) struct Weights {
 }
 
 impl Weights {
-    pub(crate) fn of(survey: &Survey, terms: &Terms, contents: &[Content]) -> Self {
+    pub(crate) fn of(survey: &Survey, terms: &Terms, contents: &Contents) -> Self {
         // Documents do not change how rare a word is in code.
         let code =
             survey.all().filter(|at| survey.unit(*at).language.is_some()).collect::<Vec<_>>();
         let code = if code.is_empty() { survey.all().collect() } else { code };
         let rarities = |count: usize, has: &dyn Fn(&Unit, &Content, u8) -> bool| {
             let rarity = |at: usize| {
-                let has =
-                    |file: &&u32| has(survey.unit(**file), &contents[**file as usize], at as u8);
+                let has = |file: &&u32| has(survey.unit(**file), contents.of(**file), at as u8);
                 let (all, having) = (code.len() as f64, code.iter().filter(has).count() as f64);
                 match having {
                     0.0 => 0.0,
@@ -232,14 +230,16 @@ impl Weights {
     }
 }
 
+/// Returns a bit. WebAssembly has no shift of 128 bits, so one half is shifted.
 fn bit(bits: u128, at: u8) -> bool {
-    bits >> at & 1 == 1
+    let half = if at < 64 { bits as u64 } else { (bits >> 64) as u64 };
+    half >> (at % 64) & 1 == 1
 }
 
 /// Returns the scores of the first pass.
-fn own(survey: &Survey, contents: &[Content], weights: &Weights) -> Vec<f64> {
+fn own(survey: &Survey, contents: &Contents, weights: &Weights) -> Vec<f64> {
     let code = survey.all().filter(|at| survey.unit(*at).language.is_some());
-    let code = code.map(|at| (survey.unit(at), &contents[at as usize])).collect::<Vec<_>>();
+    let code = code.map(|at| (survey.unit(at), contents.of(at))).collect::<Vec<_>>();
     let mean = |sum: f64| (sum / code.len().max(1) as f64).max(1.0);
     let text_length = mean(code.iter().map(|(_, content)| f64::from(content.length)).sum());
     let symbol_count = mean(code.iter().map(|(unit, _)| f64::from(unit.symbols)).sum());
@@ -247,7 +247,7 @@ fn own(survey: &Survey, contents: &[Content], weights: &Weights) -> Vec<f64> {
     let (sum, count) = lengths.fold((0.0, 0.0), |(sum, count), length| (sum + length, count + 1.0));
     let piece_length = if count > 0.0 { sum / count } else { 1.0 };
     let score = |at: u32| {
-        let (unit, content) = (survey.unit(at), &contents[at as usize]);
+        let (unit, content) = (survey.unit(at), contents.of(at));
         let long = |weight: f64, length: f64| 1.0 - weight + weight * length;
         let long_text = long(LONG_TEXT, f64::from(content.length) / text_length);
         let long_symbols = long(LONG_SYMBOLS, f64::from(unit.symbols) / symbol_count);

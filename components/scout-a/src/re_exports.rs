@@ -3,7 +3,7 @@
 
 use crate::survey::Edge;
 use act_kit::inventory::{Inventory, is_test, name};
-use act_kit::world::Import;
+use act_kit::summaries::Imported;
 use std::collections::{BTreeSet, HashMap};
 
 /// Maximum number of names that are followed. Beyond it, the re-exporting file counts as the dependency.
@@ -29,23 +29,24 @@ impl ReExports {
         &mut self,
         at: u32,
         to: u32,
-        import: &Import,
+        import: &Imported<'_>,
         inventory: &Inventory,
         edges: &mut Vec<Edge>,
     ) {
         if at == to {
             return;
         }
-        let names = names(import);
         let path = |at: u32| inventory.files[at as usize].path.as_str();
+        let (from_at, from_to) = (re_exports_names(path(at)), re_exports_names(path(to)));
         let room = self.from.len() + self.taken.len() < MOST;
-        if room && re_exports_names(path(at)) {
-            self.from.extend(names.iter().map(|name| ((at, name.clone()), to)));
+        let names = if from_at || from_to { names(import) } else { vec![] };
+        if room && from_at {
+            self.from.extend(names.iter().map(|name| ((at, (*name).to_owned()), to)));
         }
-        if room && re_exports_names(path(to)) && !names.is_empty() {
-            self.taken.extend(names.into_iter().map(|name| (at, to, name)));
+        if room && from_to && !names.is_empty() {
+            self.taken.extend(names.into_iter().map(|name| (at, to, name.to_owned())));
         } else {
-            if self.whole.len() < WHOLE && re_exports_names(path(to)) && is_test(path(at)) {
+            if self.whole.len() < WHOLE && from_to && is_test(path(at)) {
                 let last = import.target.rsplit(['.', '/']).find(|part| !part.is_empty());
                 self.whole.extend(last.map(|last| (at, to, last.to_owned())));
             }
@@ -93,12 +94,12 @@ impl ReExports {
 }
 
 /// Returns the imported names: those beside the target, or the last part of a path.
-fn names(import: &Import) -> Vec<String> {
+fn names<'t>(import: &Imported<'t>) -> Vec<&'t str> {
     if !import.names.is_empty() {
         return import.names.clone();
     }
     let last = import.target.rsplit("::").next().filter(|last| *last != import.target);
-    last.map(str::to_owned).into_iter().collect()
+    last.into_iter().collect()
 }
 
 fn re_exports_names(path: &str) -> bool {
@@ -116,9 +117,9 @@ mod tests {
         let paths = ["a.rs", "lib.rs", "store/mod.rs", "store/open.rs"].map(|path| (path, ""));
         let inventory = Inventory::of(&Files::of(&paths)).unwrap();
         let (a, lib, store, open) = (0, 1, 2, 3);
-        let import = |target: &str| Import { target: target.to_owned(), ..Import::default() };
+        let import = |target| Imported { target, names: vec![] };
         let (mut re_exports, mut edges) = (ReExports::default(), vec![]);
-        let mut take = |at, to, target: &str| {
+        let mut take = |at, to, target: &'static str| {
             re_exports.add(at, to, &import(target), &inventory, &mut edges);
         };
         take(a, lib, "crate::Store");
@@ -142,11 +143,7 @@ mod tests {
         ];
         let inventory = Inventory::of(&Files::of(&paths.map(|path| (path, "")))).unwrap();
         let (package, core, termui, test) = (0, 1, 2, 3);
-        let import = |target: &str, names: &[&str]| Import {
-            target: target.to_owned(),
-            names: names.iter().map(|name| (*name).to_owned()).collect(),
-            ..Import::default()
-        };
+        let import = |target, names: &[&'static str]| Imported { target, names: names.to_vec() };
         let (mut re_exports, mut edges) = (ReExports::default(), vec![]);
         re_exports.add(package, core, &import(".core", &["Command"]), &inventory, &mut edges);
         re_exports.add(package, termui, &import(".termui", &["prompt"]), &inventory, &mut edges);

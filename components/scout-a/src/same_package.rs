@@ -3,75 +3,75 @@
 
 use crate::survey::Edge;
 use act_kit::paths::directory;
-use act_kit::world::{Repository, Summary};
-use std::collections::{HashMap, HashSet};
+use act_kit::summaries::Summary;
+use std::collections::HashMap;
 
 /// The target that an outline uses for the file's own package.
 pub(crate) const OWN_PACKAGE: &str = ".";
 /// A name that more files define has a variant for each platform and says nothing about dependencies.
 const DEFINED: usize = 8;
 
-/// Number of outlines in one request.
-const PART: usize = 128;
-
 #[derive(Default)]
 pub(crate) struct SamePackage {
     directory: String,
-    /// The files of the directory, with their paths.
-    files: Vec<(u32, String)>,
-    /// The names that a file uses and does not define itself.
-    used: Vec<(u32, Vec<String>)>,
+    files: Vec<File>,
+}
+
+/// A file of the directory. Its names are one a line.
+struct File {
+    at: u32,
+    is_test: bool,
+    /// The names that it defines for its package.
+    defines: String,
+    /// The names that it uses and does not define itself.
+    uses: String,
 }
 
 impl SamePackage {
     /// Adds a file. All files of a directory must be added in a row.
     pub(crate) fn add(
         &mut self,
-        repository: &dyn Repository,
         (at, path): (u32, &str),
-        file: &Summary,
+        file: &Summary<'_>,
         edges: &mut Vec<Edge>,
     ) {
         if file.language != "go" {
             return;
         }
         if self.directory != directory(path) {
-            self.finish_directory(repository, edges);
+            self.finish_directory(edges);
             directory(path).clone_into(&mut self.directory);
         }
-        self.files.push((at, path.to_owned()));
-        let own = file.imports.iter().filter(|import| import.target == OWN_PACKAGE);
-        self.used.extend(own.map(|import| (at, import.names.clone())));
+        let mut uses = String::new();
+        for import in file.imports().filter(|import| import.target == OWN_PACKAGE) {
+            import.names.iter().for_each(|name| uses.extend([name, "\n"]));
+        }
+        let (defines, is_test) = (file.package_names().to_owned(), path.ends_with("_test.go"));
+        self.files.push(File { at, is_test, defines, uses });
     }
 
-    /// Adds the edges between the files of a directory, after the last file of it. Their outlines, which are long, are requested
-    /// only where a file uses a name that another one may define.
-    pub(crate) fn finish_directory(&mut self, repository: &dyn Repository, edges: &mut Vec<Edge>) {
-        let (files, used) = (std::mem::take(&mut self.files), std::mem::take(&mut self.used));
-        if used.is_empty() || files.len() < 2 {
+    /// Adds the edges between the files of a directory, after the last file of it.
+    pub(crate) fn finish_directory(&mut self, edges: &mut Vec<Edge>) {
+        let files = std::mem::take(&mut self.files);
+        let used = files.iter().flat_map(|file| file.uses.lines());
+        let mut defined = used.map(|name| (name, vec![])).collect::<HashMap<_, Vec<&File>>>();
+        if defined.is_empty() || files.len() < 2 {
             return;
         }
-        let mut defined = HashMap::<String, Vec<u32>>::new();
-        for part in files.chunks(PART) {
-            let paths = part.iter().map(|(_, path)| path.as_str()).collect::<Vec<_>>();
-            for ((at, _), outline) in part.iter().zip(repository.outlines(&paths)) {
-                let symbols = outline.map(|outline| outline.symbols).unwrap_or_default();
-                for symbol in symbols.into_iter().filter(|symbol| symbol.container.is_none()) {
-                    defined.entry(symbol.name).or_default().push(*at);
+        for file in &files {
+            for name in file.defines.lines() {
+                if let Some(files) = defined.get_mut(name) {
+                    files.push(file);
                 }
             }
         }
-        let tests = files.iter().filter(|(_, path)| path.ends_with("_test.go"));
-        let tests = tests.map(|(at, _)| *at).collect::<HashSet<_>>();
-        for (from, names) in used {
-            for name in names {
-                let Some(files) = defined.get(&name).filter(|files| files.len() <= DEFINED) else {
-                    continue;
-                };
+        defined.retain(|_, files| (1..=DEFINED).contains(&files.len()));
+        for from in &files {
+            for found in from.uses.lines().filter_map(|name| defined.get(name)) {
                 // Only tests can use names that tests define.
-                let is_seen = |to: &&u32| tests.contains(&from) || !tests.contains(to);
-                let seen = files.iter().filter(|to| **to != from).filter(is_seen);
-                edges.extend(seen.map(|to| (from, *to)));
+                let is_seen = |to: &&&File| from.is_test || !to.is_test;
+                let seen = found.iter().filter(|to| to.at != from.at).filter(is_seen);
+                edges.extend(seen.map(|to| (from.at, to.at)));
             }
         }
     }
@@ -81,7 +81,7 @@ impl SamePackage {
 mod tests {
     use super::*;
     use act_kit::testing::Files;
-    use act_kit::world::{Import, Outline, Symbol};
+    use act_kit::world::{Import, Outline, Repository, Symbol};
 
     fn outline(defines: &[&str], uses: &[&str]) -> Outline {
         let symbol = |name: &&str| Symbol { name: (*name).to_owned(), ..Symbol::default() };
@@ -108,11 +108,11 @@ mod tests {
         };
         let repository = files.iter().fold(Files::of(&[]), add);
         let (mut same_package, mut edges) = (SamePackage::default(), vec![]);
-        for (at, path, outline) in files {
-            let summary = Summary::of(outline);
-            same_package.add(&repository, (at, path), &summary, &mut edges);
-        }
-        same_package.finish_directory(&repository, &mut edges);
+        let paths = files.each_ref().map(|(_, path, _)| *path);
+        repository.each_summary(&paths, &[], &mut |at, summary| {
+            same_package.add((files[at].0, paths[at]), &summary, &mut edges);
+        });
+        same_package.finish_directory(&mut edges);
         edges.sort_unstable();
         edges.dedup();
         assert_eq!(edges, [(0, 2), (1, 0)]);

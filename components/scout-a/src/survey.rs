@@ -1,6 +1,5 @@
-//! Looks at every file once: its language and size, its outline, and the files that it imports. Outlines are requested in
-//! parts, most of them as summaries, and dropped again, so that memory grows with the number of files and not with their
-//! contents.
+//! Looks at every file once: its language and size, a summary of its outline, and the files that it imports. Summaries are
+//! requested in parts and dropped again, so that memory grows with the number of files and not with their contents.
 
 use crate::contents::Counts;
 use crate::rank::is_beside;
@@ -8,13 +7,14 @@ use crate::re_exports::ReExports;
 use crate::resolve::Resolver;
 use crate::same_package::SamePackage;
 use crate::terms::Terms;
-use act_kit::inventory::{Inventory, is_test, language};
+use act_kit::inventory::{Inventory, language};
 use act_kit::paths::directory;
-use act_kit::reports::source::{is_parsed, parsed_language};
-use act_kit::world::{Summary, Symbol, World};
+use act_kit::reports::source::{Place, is_parsed, parsed_language};
+use act_kit::summaries::{Named, Summary};
+use act_kit::world::World;
 
-/// Number of outlines in one request.
-const PART: usize = 128;
+/// Number of summaries in one request: less than a second's work where none of the files is known.
+const PART: usize = 512;
 /// Maximum number of bytes that are read to count the lines of files without a parser.
 const COUNTED: u64 = 64 << 20;
 /// Lines of a larger file are not counted. No parser takes it either (SYMBOLS-2).
@@ -59,20 +59,20 @@ pub(crate) struct Unit {
 }
 
 impl Unit {
-    fn take(&mut self, summary: &Summary, terms: &Terms) {
+    fn take(&mut self, summary: &Summary<'_>, terms: &Terms) {
         self.parsed = true;
-        self.lines = summary.lines;
-        self.language = parsed_language(&summary.language).or(self.language);
-        (self.symbols, self.exported) = (summary.symbols, summary.exported);
-        self.tests = summary.tests;
-        for symbol in &summary.named {
-            self.has_main |= is_main(&summary.language, symbol);
-            self.symbol(terms, symbol);
+        self.lines = summary.lines();
+        self.language = parsed_language(summary.language).or(self.language);
+        (self.symbols, self.exported) = (summary.symbols(), summary.exported());
+        self.tests = summary.tests();
+        for symbol in summary.named() {
+            self.has_main |= is_main(summary.language, &symbol);
+            self.symbol(terms, &symbol);
         }
     }
 
-    fn symbol(&mut self, terms: &Terms, symbol: &Symbol) {
-        let mut bits = terms.bits(&symbol.name);
+    fn symbol(&mut self, terms: &Terms, symbol: &Named<'_>) {
+        let mut bits = terms.bits(symbol.name);
         while bits != 0 {
             let at = bits.trailing_zeros() as u8;
             match self.symbol_words.iter_mut().find(|(known, _)| *known == at) {
@@ -85,11 +85,11 @@ impl Unit {
             .names
             .iter()
             .enumerate()
-            .filter(|(_, name)| is_in_lower_case(&symbol.name, &name.text))
+            .filter(|(_, name)| is_in_lower_case(symbol.name, &name.text))
         {
             self.defines |= 1 << at;
         }
-        let Some(container) = symbol.container.as_ref().filter(|_| !terms.texts.is_empty()) else {
+        let Some(container) = symbol.container.filter(|_| !terms.texts.is_empty()) else {
             return;
         };
         let (container, lower) = (container.to_lowercase(), symbol.name.to_lowercase());
@@ -149,23 +149,21 @@ impl Survey {
             looked_at += part.len();
             let path = |at: &usize| inventory.files[*at].path.as_str();
             let paths = part.iter().map(path).collect::<Vec<_>>();
-            let summaries = world.repository.summaries(&paths, &wanted);
-            for ((at, path), seen) in part.iter().zip(paths).zip(summaries) {
-                let Some(summary) = seen else { continue };
-                units[*at].take(&summary, terms);
-                let file = (*at as u32, path);
-                same_package.add(world.repository, file, &summary, &mut edges);
-                incomplete += usize::from(!summary.complete);
-                for import in &summary.imports {
-                    for to in resolver.files(path, &summary.language, import) {
-                        re_exports.add(*at as u32, to as u32, import, &inventory, &mut edges);
+            world.repository.each_summary(&paths, &wanted, &mut |number, summary| {
+                let (at, path) = (part[number], paths[number]);
+                units[at].take(&summary, terms);
+                same_package.add((at as u32, path), &summary, &mut edges);
+                incomplete += usize::from(!summary.is_complete());
+                for import in summary.imports() {
+                    for to in resolver.files(path, summary.language, &import) {
+                        re_exports.add(at as u32, to as u32, &import, &inventory, &mut edges);
                     }
                 }
-            }
+            });
         }
         drop(resolver);
         add_uses(world, &inventory, &mut re_exports, reserve);
-        same_package.finish_directory(world.repository, &mut edges);
+        same_package.finish_directory(&mut edges);
         re_exports.resolve(&mut edges);
         edges.sort_unstable();
         edges.dedup();
@@ -255,20 +253,20 @@ fn units(inventory: &Inventory, terms: &Terms) -> Vec<Unit> {
     // `price.py` names `src/price.py`; a part of a name does not.
     let named = terms.texts.iter().map(|text| text.text.as_str());
     let named = named.filter(|text| text.contains('.')).collect::<Vec<_>>();
-    let mut around = ("", about_directory("", terms));
+    let mut around = ("", about_directory("", terms), Place::of(""));
     let mut units = Vec::with_capacity(inventory.files.len());
     for file in &inventory.files {
         let path = file.path.as_str();
         let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
         if around.0 != directories {
-            around = (directories, about_directory(directories, terms));
+            around = (directories, about_directory(directories, terms), Place::of(directories));
         }
-        let shared = around.1.clone();
+        let (shared, place) = (around.1.clone(), around.2);
         units.push(Unit {
             in_name: terms.bits(name.split('.').next().unwrap_or(name)),
             is_named: named.iter().any(|text| ends_with_path(path, text)),
             language: language(path),
-            is_test: is_test(path),
+            is_test: place.is_test(name),
             generated: shared.generated || is_generated_name(name),
             ..shared
         });
@@ -294,9 +292,13 @@ fn ends_with_path(path: &str, end: &str) -> bool {
 
 /// Returns whether a name is that of generated code, by custom.
 fn is_generated_name(name: &str) -> bool {
-    let lower = name.to_lowercase();
+    // Most names have one dot and no underscore.
+    let may_be = name.contains('_') || name.bytes().filter(|byte| *byte == b'.').count() > 1;
     let marks = [".min.", ".pb.", "_pb2", ".generated.", "_generated."];
-    marks.iter().any(|mark| lower.contains(mark))
+    may_be && {
+        let lower = name.to_lowercase();
+        marks.iter().any(|mark| lower.contains(mark))
+    }
 }
 
 /// Returns whether a directory holds generated or vendored code, by custom.
@@ -306,7 +308,7 @@ fn is_generated_directory(directories: &str) -> bool {
     })
 }
 
-fn is_main(language: &str, symbol: &Symbol) -> bool {
+fn is_main(language: &str, symbol: &Named<'_>) -> bool {
     symbol.name == MAIN
         && match language {
             "c" | "cpp" | "go" | "rust" => symbol.kind == "function" && symbol.container.is_none(),

@@ -74,7 +74,7 @@ impl Tests {
         self.of.iter().map(|(at, _)| survey.path(*at))
     }
 
-    pub(super) fn listed(&self, survey: &Survey) -> impl Iterator<Item = Test> {
+    pub(super) fn listed(&self, survey: &Survey) -> impl ExactSizeIterator<Item = Test> {
         self.of.iter().map(|(at, exercises)| Test {
             path: survey.path(*at).to_owned(),
             exercises: exercises.iter().map(|at| survey.path(*at).to_owned()).collect(),

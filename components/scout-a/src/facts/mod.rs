@@ -7,6 +7,7 @@ mod entry_points;
 mod exercised;
 mod risk;
 
+use crate::contents::Contents;
 use crate::rank::Weights;
 use crate::survey::Survey;
 use crate::terms::Terms;
@@ -59,7 +60,7 @@ impl Known {
         let terms = Terms::of(question);
         let mut survey = Survey::of(world, inventory, &terms, reserve);
         let tests = Tests::of(&survey);
-        let (mut texts, mut weights) = (vec![], Weights::default());
+        let (mut texts, mut weights) = (Contents::default(), Weights::default());
         if !terms.is_empty() {
             let fit = rank::by_names(&survey, &terms);
             let left = reserve.saturating_sub(TEXTS);
@@ -344,19 +345,19 @@ pub(crate) fn is_telling(symbol: &act_kit::world::Symbol) -> bool {
 
 /// Returns the items that fit into `most` bytes, and the number of those that do not.
 fn fitting<T>(
-    all: impl Iterator<Item = T>,
+    mut all: impl ExactSizeIterator<Item = T>,
     most: usize,
     size: impl Fn(&T) -> usize,
 ) -> (Vec<T>, usize) {
-    let (mut kept, mut missing, mut left) = (vec![], 0, most);
-    for item in all {
-        match left.checked_sub(size(&item)).filter(|_| missing == 0) {
+    let (mut kept, mut left) = (vec![], most);
+    while let Some(item) = all.next() {
+        match left.checked_sub(size(&item)) {
             Some(rest) => {
                 left = rest;
                 kept.push(item);
             }
-            None => missing += 1,
+            None => return (kept, 1 + all.len()),
         }
     }
-    (kept, missing)
+    (kept, 0)
 }

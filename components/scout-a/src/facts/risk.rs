@@ -6,7 +6,10 @@ use act_kit::reports::facts_a::Risk;
 use act_kit::reports::report_a::Level;
 
 /// Rates every parsed product file, most risky first.
-pub(super) fn of<'s>(survey: &'s Survey, tests: &'s Tests) -> impl Iterator<Item = Risk> + 's {
+pub(super) fn of<'s>(
+    survey: &'s Survey,
+    tests: &'s Tests,
+) -> impl ExactSizeIterator<Item = Risk> + 's {
     let mut fan_in = vec![0; survey.units.len()];
     survey.edges.iter().for_each(|(_, to)| fan_in[*to as usize] += 1);
     let files = survey.all().filter(|at| survey.is_product(*at) && survey.unit(*at).parsed);

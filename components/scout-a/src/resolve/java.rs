@@ -2,10 +2,10 @@
 
 use super::{DIRECTORY, Resolver};
 use act_kit::paths::{directory, join};
-use act_kit::world::Import;
+use act_kit::summaries::Imported;
 
-pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec<usize> {
-    let target = import.target.as_str();
+pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Imported<'_>) -> Vec<usize> {
+    let target = import.target;
     if !import.names.is_empty() {
         return own_package(resolver, from, target, &import.names);
     }
@@ -30,8 +30,8 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec
 }
 
 /// Returns the files of the own package that define these names. Tests are in the same package below another root.
-fn own_package(resolver: &Resolver<'_>, from: &str, package: &str, names: &[String]) -> Vec<usize> {
-    let file = |name: &String| match package {
+fn own_package(resolver: &Resolver<'_>, from: &str, package: &str, names: &[&str]) -> Vec<usize> {
+    let file = |name: &&str| match package {
         "." => resolver.find(&join(directory(from), &format!("{name}.java"))),
         _ => class(resolver, from, &format!("{}/{name}", package.replace('.', "/"))),
     };

@@ -11,7 +11,8 @@ mod rust;
 
 use act_kit::inventory::{Inventory, name};
 use act_kit::paths::directory;
-use act_kit::world::{Import, Repository};
+use act_kit::summaries::Imported;
+use act_kit::world::Repository;
 use manifests::Manifests;
 pub(crate) use manifests::binaries;
 use std::collections::HashMap;
@@ -22,6 +23,7 @@ const DIRECTORY: usize = 50;
 pub(crate) struct Resolver<'i> {
     inventory: &'i Inventory,
     manifests: Manifests,
+    by_path: HashMap<&'i str, u32>,
     /// Source files of Go and Java by directory, and of C and Java by name. Their imports name no root to start from.
     by_directory: HashMap<&'i str, Vec<usize>>,
     by_name: HashMap<&'i str, Vec<usize>>,
@@ -44,24 +46,26 @@ impl<'i> Resolver<'i> {
                 _ => {}
             }
         }
-        Self { inventory, manifests: Manifests::read(repository, inventory), by_directory, by_name }
+        let by_path = inventory.paths().zip(0..).collect();
+        let manifests = Manifests::read(repository, inventory);
+        Self { inventory, manifests, by_path, by_directory, by_name }
     }
 
     /// Returns the files that an import means, as indices into the inventory; none for a file outside of the repository.
-    pub(crate) fn files(&self, from: &str, language: &str, import: &Import) -> Vec<usize> {
+    pub(crate) fn files(&self, from: &str, language: &str, import: &Imported<'_>) -> Vec<usize> {
         match language {
-            "c" | "cpp" => c::files(self, from, &import.target),
-            "go" => go::files(self, &import.target),
+            "c" | "cpp" => c::files(self, from, import.target),
+            "go" => go::files(self, import.target),
             "java" => java::files(self, from, import),
-            "javascript" | "typescript" => javascript::files(self, from, &import.target),
+            "javascript" | "typescript" => javascript::files(self, from, import.target),
             "python" => python::files(self, from, import),
-            "rust" => rust::files(self, from, &import.target),
+            "rust" => rust::files(self, from, import.target),
             _ => vec![],
         }
     }
 
     fn find(&self, path: &str) -> Option<usize> {
-        self.inventory.files.binary_search_by(|file| file.path.as_str().cmp(path)).ok()
+        self.by_path.get(path).map(|at| *at as usize)
     }
 
     fn first(&self, paths: impl IntoIterator<Item = String>) -> Option<usize> {

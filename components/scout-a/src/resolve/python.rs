@@ -4,9 +4,9 @@
 
 use super::Resolver;
 use act_kit::paths::{directory, join, upwards};
-use act_kit::world::Import;
+use act_kit::summaries::Imported;
 
-pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Import) -> Vec<usize> {
+pub(super) fn files(resolver: &Resolver<'_>, from: &str, import: &Imported<'_>) -> Vec<usize> {
     let dots = import.target.chars().take_while(|c| *c == '.').count();
     let module = import.target[dots..].trim().replace('.', "/");
     let bases = match dots {
@@ -58,7 +58,7 @@ fn below(
     resolver: &Resolver<'_>,
     base: &str,
     module: &str,
-    import: &Import,
+    import: &Imported<'_>,
     relative: bool,
 ) -> Vec<usize> {
     if module.is_empty() && !relative {

@@ -12,8 +12,7 @@ fn resolved(
 ) -> Vec<String> {
     let inventory = Inventory::of(files).unwrap();
     let resolver = Resolver::new(files, &inventory);
-    let names = names.iter().map(|name| (*name).to_owned()).collect();
-    let import = Import { line: 1, target: target.to_owned(), names };
+    let import = Imported { target, names: names.to_vec() };
     let found = resolver.files(from, language, &import);
     found.into_iter().map(|at| inventory.files[at].path.clone()).collect()
 }

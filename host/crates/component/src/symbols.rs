@@ -22,8 +22,12 @@ use act_symbols::{
 };
 use act_workspace::{Kind, MAX_ENTRIES, OpenDirectory, OpenFile, ReadError, RepoView, Selection};
 
+mod table;
+
 /// Number of files that are looked up in the index at a time.
-const BATCH: usize = 64;
+const BATCH: usize = 128;
+/// Number of files that are read and parsed at a time. Their bytes are in memory together.
+const READ_AT_ONCE: usize = 64;
 /// Bytes that an entry adds to an answer beside its texts.
 const ENTRY: usize = 48;
 /// Maximum number of files that one call works on at a time.
@@ -41,10 +45,9 @@ impl Host for State {
         &mut self,
         paths: Vec<String>,
     ) -> wasmtime::Result<Vec<Result<wit::Outline, Refusal>>> {
-        self.answers(
-            &paths,
-            &Query { stored: |stored: &Stored<'_>| stored.outline(), make: Outline::clone },
-        )
+        let query = Query { stored: |stored: &Stored<'_>| stored.outline(), make: Outline::clone };
+        let answers = self.answers(&paths, &query)?.into_iter();
+        Ok(answers.map(|answer| answer.map(outline)).collect())
     }
 
     fn summaries(
@@ -52,7 +55,26 @@ impl Host for State {
         paths: Vec<String>,
         names: Vec<String>,
     ) -> wasmtime::Result<Vec<Result<wit::Summary, Refusal>>> {
-        let wanted = match NameFilter::new(&names) {
+        let answers = self.all_summaries(&paths, &names)?.into_iter();
+        Ok(answers.map(|answer| answer.map(wit_summary)).collect())
+    }
+
+    fn summaries_as_table(
+        &mut self,
+        paths: Vec<String>,
+        names: Vec<String>,
+    ) -> wasmtime::Result<wit::SummaryTable> {
+        Ok(table::of(self.all_summaries(&paths, &names)?))
+    }
+}
+
+impl State {
+    fn all_summaries(
+        &mut self,
+        paths: &[String],
+        names: &[String],
+    ) -> wasmtime::Result<Vec<Result<SizedAnswer<Summary>, Refusal>>> {
+        let wanted = match NameFilter::new(names) {
             Ok(wanted) => wanted,
             Err(error) => {
                 let refusal = || Refusal::Invalid(refusal_text("bad_arguments", error));
@@ -60,10 +82,7 @@ impl Host for State {
             }
         };
         let make = |outline: &Outline| Summary::of(outline.clone(), &wanted);
-        self.answers(
-            &paths,
-            &Query { stored: |stored: &Stored<'_>| summary(stored, &wanted), make },
-        )
+        self.answers(paths, &Query { stored: |stored: &Stored<'_>| summary(stored, &wanted), make })
     }
 }
 
@@ -78,20 +97,17 @@ fn summary(stored: &Stored<'_>, wanted: &NameFilter) -> Option<Summary> {
 }
 
 /// The answer for one file.
-trait Answer {
-    /// The record of the WIT interface.
-    type Wit;
+trait Answer: Send {
     /// Bytes that the record adds to the answer of the call.
     fn cost(&self) -> usize;
-    fn into_wit(self, size: u64) -> Self::Wit;
 }
 
 impl State {
     fn answers<T: Answer>(
         &mut self,
         paths: &[String],
-        query: &Query<impl Fn(&Stored<'_>) -> Option<T>, impl Fn(&Outline) -> T>,
-    ) -> wasmtime::Result<Vec<Result<T::Wit, Refusal>>> {
+        query: &Query<impl Fn(&Stored<'_>) -> Option<T> + Sync, impl Fn(&Outline) -> T>,
+    ) -> wasmtime::Result<Vec<Result<SizedAnswer<T>, Refusal>>> {
         let Some(reading) = &self.call.read else {
             let refusal = self.call.refuse(Capability::RepoRead, "repo.symbols");
             return Ok(paths.iter().map(|_| Err(refusal.clone())).collect());
@@ -124,12 +140,12 @@ impl State {
         path: &str,
         answered: Option<Result<SizedAnswer<T>, Unread>>,
         room: &mut usize,
-    ) -> Result<Result<T::Wit, Refusal>, Ended> {
+    ) -> Result<Result<SizedAnswer<T>, Refusal>, Ended> {
         Ok(match answered {
-            Some(Ok(SizedAnswer { answer, size })) => match room.checked_sub(answer.cost()) {
+            Some(Ok(answered)) => match room.checked_sub(answered.answer.cost()) {
                 Some(left) => {
                     *room = left;
-                    Ok(answer.into_wit(size))
+                    Ok(answered)
                 }
                 None => {
                     *room = 0;
@@ -157,45 +173,42 @@ fn no_room() -> Refusal {
 }
 
 impl Answer for Outline {
-    type Wit = wit::Outline;
-
     fn cost(&self) -> usize {
         cost(&self.symbols, &self.imports)
-    }
-
-    fn into_wit(self, size: u64) -> wit::Outline {
-        let Outline { language, lines, symbols, imports, complete } = self;
-        wit::Outline {
-            language: language.word().to_owned(),
-            lines,
-            size,
-            symbols: symbols.into_iter().map(symbol).collect(),
-            imports: imports.into_iter().map(edge).collect(),
-            complete,
-        }
     }
 }
 
 impl Answer for Summary {
-    type Wit = wit::Summary;
-
     fn cost(&self) -> usize {
-        cost(&self.named, &self.brief.imports)
+        cost(&self.named, &self.brief.imports) + self.brief.package_names.len()
     }
+}
 
-    fn into_wit(self, size: u64) -> wit::Summary {
-        let Brief { language, lines, symbols, exported, tests, imports, complete, .. } = self.brief;
-        wit::Summary {
-            language: language.word().to_owned(),
-            lines,
-            size,
-            symbols,
-            exported,
-            tests,
-            named: self.named.into_iter().map(symbol).collect(),
-            imports: imports.into_iter().map(edge).collect(),
-            complete,
-        }
+fn outline(SizedAnswer { answer, size }: SizedAnswer<Outline>) -> wit::Outline {
+    let Outline { language, lines, symbols, imports, complete } = answer;
+    wit::Outline {
+        language: language.word().to_owned(),
+        lines,
+        size,
+        symbols: symbols.into_iter().map(symbol).collect(),
+        imports: imports.into_iter().map(edge).collect(),
+        complete,
+    }
+}
+
+fn wit_summary(SizedAnswer { answer, size }: SizedAnswer<Summary>) -> wit::Summary {
+    let Summary { brief, named } = answer;
+    let Brief { language, lines, symbols, exported, tests, imports, complete, .. } = brief;
+    wit::Summary {
+        language: language.word().to_owned(),
+        lines,
+        size,
+        symbols,
+        exported,
+        tests,
+        named: named.into_iter().map(symbol).collect(),
+        imports: imports.into_iter().map(edge).collect(),
+        complete,
     }
 }
 
@@ -298,10 +311,10 @@ struct Source {
 
 impl Work<'_> {
     /// One answer for each path, in their order.
-    fn answer_all<T>(
+    fn answer_all<T: Send>(
         &self,
         paths: &[String],
-        query: &Query<impl Fn(&Stored<'_>) -> Option<T>, impl Fn(&Outline) -> T>,
+        query: &Query<impl Fn(&Stored<'_>) -> Option<T> + Sync, impl Fn(&Outline) -> T>,
     ) -> Vec<Result<SizedAnswer<T>, Unread>> {
         // Files of one directory follow each other, and it is opened once for all of them.
         let runs: Vec<_> = paths.chunk_by(|a, b| directory(a) == directory(b)).collect();
@@ -311,6 +324,24 @@ impl Work<'_> {
         let known = self.index.as_ref().map(|index| index.by_place(&places, &query.stored));
         let mut known = known.unwrap_or_default();
         known.resize_with(paths.len(), || None);
+        let (mut seen, mut known) = (seen.into_iter(), known.into_iter());
+        let mut answers = Vec::with_capacity(paths.len());
+        for part in paths.chunks(READ_AT_ONCE) {
+            let seen: Vec<_> = seen.by_ref().take(part.len()).collect();
+            let known: Vec<_> = known.by_ref().take(part.len()).collect();
+            answers.extend(self.answer_part(part, seen, known, query));
+        }
+        answers
+    }
+
+    /// Answers for some files: with what is known of them, and for the others with what is read now.
+    fn answer_part<T>(
+        &self,
+        paths: &[String],
+        seen: Vec<Result<Seen<'_>, Unread>>,
+        known: Vec<Option<T>>,
+        query: &Query<impl Fn(&Stored<'_>) -> Option<T>, impl Fn(&Outline) -> T>,
+    ) -> Vec<Result<SizedAnswer<T>, Unread>> {
         let unknown: Vec<_> = paths
             .iter()
             .zip(&seen)

@@ -20,6 +20,9 @@ pub struct Brief {
     pub complete: bool,
     /// The names of all definitions in lower case, one a line.
     names: String,
+    /// In Go, the names that the other files of the package can use without an import, one a line. Only they tell which file
+    /// defines a name.
+    pub package_names: String,
 }
 
 /// A brief with the definitions that a caller wants.
@@ -49,6 +52,9 @@ impl Brief {
                 .unwrap_or(u32::MAX)
         };
         let names = outline.symbols.iter().map(|symbol| folded(&symbol.name) + "\n");
+        let is_go = outline.language == Language::Go;
+        let of_package = outline.symbols.iter().filter(|symbol| symbol.container.is_none());
+        let package_names = of_package.filter(|_| is_go).flat_map(|symbol| [&symbol.name, "\n"]);
         Self {
             language: outline.language,
             lines: outline.lines,
@@ -58,6 +64,7 @@ impl Brief {
             imports: outline.imports.clone(),
             complete: outline.complete,
             names: names.collect(),
+            package_names: package_names.collect(),
         }
     }
 
@@ -138,6 +145,14 @@ mod tests {
         assert_eq!(names(&["price_h", "missing"]), ["price_holds"]);
         assert_eq!(names(&["r\nprice", "", "."]), [""; 0]);
         assert_eq!(names(&[]), [""; 0]);
+    }
+
+    #[test]
+    fn only_in_go_the_brief_has_the_names_of_the_package() {
+        let source = b"package shop\nfunc Total() {}\ntype Cart struct{}\nfunc (c Cart) Add() {}\n";
+        let go = outline(Language::Go, "a.go", source, &|| false).unwrap().outline;
+        assert_eq!(Brief::of(&go).package_names, "Total\nCart\n");
+        assert_eq!(Brief::of(&parsed("fn a() {}\n")).package_names, "");
     }
 
     #[test]

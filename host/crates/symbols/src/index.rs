@@ -13,8 +13,8 @@ use std::cell::{Cell, RefCell};
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use act_fs::lock::{self, Kind};
@@ -27,7 +27,7 @@ use sha2::{Digest, Sha256};
 use super::{Brief, Language, Outline};
 
 /// Part of every key: raised when rules or grammars change.
-const RULES: &str = "act index 1";
+const RULES: &str = "act index 2";
 /// The layout of the tables, stored as SQLite's `user_version`. A file with another layout is made anew.
 const LAYOUT: i64 = 1;
 const FILE: &str = "index.sqlite";
@@ -53,6 +53,14 @@ const PATIENCE: Duration = Duration::from_millis(500);
 /// because some file systems count time in steps of two seconds. It is read again the next time, as git does it with
 /// files that are as young as its index.
 const RACY: i64 = 2_000_000_000;
+/// Number of files from which on a second thread looks up half of them: less than it takes to begin a thread is not shared.
+const SHARED: usize = 64;
+/// Memory for the pages of one connection, in KiB. Files are looked up about in the order in which they were stored.
+const PAGES: i64 = 1_024;
+/// Whether two threads can work at a time. It is determined once, because the system reads a dozen files to count its
+/// processors.
+static HAS_TWO_PROCESSORS: LazyLock<bool> =
+    LazyLock::new(|| std::thread::available_parallelism().is_ok_and(|count| count.get() > 1));
 
 /// The state of a file by which git tells that it is unchanged: device, inode, size, and the times of the last change of
 /// its content and of its metadata, in nanoseconds.
@@ -169,6 +177,8 @@ enum State {
 
 struct Open {
     connection: Connection,
+    /// Looks up the second half of many files at the same time.
+    second: Option<Connection>,
     /// Holds the shared lock.
     lock: File,
     /// Results that could not be stored because another process was writing.
@@ -247,10 +257,10 @@ impl Index {
     }
 
     /// Returns what `take` makes of the stored files with these stamps, in their order, and `None` for unknown ones.
-    pub fn by_place<T>(
+    pub fn by_place<T: Send>(
         &self,
         places: &[Option<Place>],
-        take: impl Fn(&Stored<'_>) -> Option<T>,
+        take: impl Fn(&Stored<'_>) -> Option<T> + Sync,
     ) -> Vec<Option<T>> {
         let find = "SELECT brief, id, used, device, inode, name, size, modified, changed, content \
                     FROM file WHERE device = ?1 AND inode = ?2 AND name = ?3 AND size = ?4 AND modified = ?5 AND changed = ?6";
@@ -271,10 +281,10 @@ impl Index {
     }
 
     /// Returns what `take` makes of the stored files with this content, in the order of `keys`.
-    pub fn by_content<T>(
+    pub fn by_content<T: Send>(
         &self,
         keys: &[Key],
-        take: impl Fn(&Stored<'_>) -> Option<T>,
+        take: impl Fn(&Stored<'_>) -> Option<T> + Sync,
     ) -> Vec<Option<T>> {
         let find = "SELECT brief, id, used, device, inode, name, size, modified, changed, content \
                     FROM file WHERE content = ?1 LIMIT 1";
@@ -286,54 +296,46 @@ impl Index {
         )
     }
 
-    fn look_up<W, T>(
+    fn look_up<W: Sync, T: Send>(
         &self,
         wanted: &[W],
-        take: impl Fn(&Stored<'_>) -> Option<T>,
+        take: impl Fn(&Stored<'_>) -> Option<T> + Sync,
         query: impl Fn(
             &mut Statement<'_>,
             &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<Option<T>>,
             &W,
-        ) -> rusqlite::Result<Option<Option<T>>>,
+        ) -> rusqlite::Result<Option<Option<T>>>
+        + Sync,
         find: &str,
     ) -> Vec<Option<T>> {
         let found = self.with(|open| {
-            let connection = &open.connection;
-            let transaction = connection.unchecked_transaction()?;
-            let last = last_used(connection)?;
-            let outline = "SELECT symbols FROM outline WHERE file = ?1";
-            let outline = RefCell::new(connection.prepare(outline)?);
-            let outline = |id: i64, seed: u64| {
-                let mut find = outline.try_borrow_mut().ok()?;
-                let outline = |row: &Row<'_>| {
-                    let bytes = row.get_ref(0)?.as_blob().ok();
-                    Ok(bytes.and_then(|bytes| decoded(bytes, seed)))
-                };
-                find.query_row([id], outline).ok().flatten()
+            if open.second.is_none() && wanted.len() >= SHARED && *HAS_TWO_PROCESSORS {
+                open.second = try_connect(&self.dir).ok();
+            }
+            let shared = open.second.as_mut().filter(|_| wanted.len() >= SHARED);
+            let (first, rest) =
+                wanted.split_at(if shared.is_some() { wanted.len() / 2 } else { wanted.len() });
+            let search = |connection: &Connection, wanted: &[W]| {
+                found_in(connection, wanted, &take, &query, find)
             };
-            let mut find = connection.prepare(find)?;
-            let is_damaged = Cell::new(false);
-            let mut old = vec![];
-            let found = wanted.iter().map(|wanted| {
-                let mut row_of = |row: &Row<'_>| {
-                    let used: i64 = row.get(2)?;
-                    if used <= last.saturating_sub(MAX_FILES / 2) {
-                        old.push(row.get::<_, i64>(1)?);
-                    }
-                    let stamp = [3, 4, 5, 6, 7, 8]
-                        .map(|column| row.get::<_, i64>(column).unwrap_or_default());
-                    let seed = seed(stamp, row.get_ref(9)?.as_blob().unwrap_or_default());
-                    Ok(take(&Stored { row, seed, outline: &outline, is_damaged: &is_damaged }))
-                };
-                query(&mut find, &mut row_of, wanted).map(Option::flatten)
-            });
-            let found = found.collect::<rusqlite::Result<Vec<_>>>()?;
-            if is_damaged.get() {
-                return Err(Failure::Damaged);
+            let connection = &open.connection;
+            let (first, rest) = match shared {
+                None => (search(connection, first), None),
+                Some(second) => std::thread::scope(|scope| {
+                    let search = &search;
+                    let rest = scope.spawn(move || search(second, rest));
+                    (search(connection, first), Some(rest.join()))
+                }),
+            };
+            let (mut found, mut old) = first?;
+            if let Some(rest) = rest {
+                let (more, older) = rest.unwrap_or(Err(Failure::Damaged))?;
+                found.extend(more);
+                old.extend(older);
             }
             // A failure, for instance because another process writes, only lets these rows look older than they are.
-            if !old.is_empty() && refresh(connection, &old, last).is_ok() {
-                let _ = transaction.commit();
+            if !old.is_empty() {
+                let _ = refresh(connection, &old);
             }
             Ok(found)
         });
@@ -385,8 +387,8 @@ impl Index {
                 let State::Open(open) = std::mem::replace(&mut *state, State::Broken) else {
                     return None;
                 };
-                let Open { connection, lock, .. } = *open;
-                drop(connection);
+                let Open { connection, second, lock, .. } = *open;
+                drop((connection, second));
                 if let Some(open) = made_anew(&self.dir, lock) {
                     *state = State::Open(Box::new(open));
                 }
@@ -406,6 +408,57 @@ impl Drop for Index {
     }
 }
 
+/// What was found for each file, and the rows that were not used for a long time.
+type FoundRows<T> = (Vec<Option<T>>, Vec<i64>);
+
+/// Returns what one connection finds, in the order of `wanted`.
+fn found_in<W, T>(
+    connection: &Connection,
+    wanted: &[W],
+    take: &impl Fn(&Stored<'_>) -> Option<T>,
+    query: &impl Fn(
+        &mut Statement<'_>,
+        &mut dyn FnMut(&Row<'_>) -> rusqlite::Result<Option<T>>,
+        &W,
+    ) -> rusqlite::Result<Option<Option<T>>>,
+    find: &str,
+) -> Result<FoundRows<T>, Failure> {
+    // Without a transaction each row would take and release a lock of its own.
+    let _transaction = connection.unchecked_transaction()?;
+    let last = last_used(connection)?;
+    let outline = "SELECT symbols FROM outline WHERE file = ?1";
+    let outline = RefCell::new(connection.prepare(outline)?);
+    let outline = |id: i64, seed: u64| {
+        let mut find = outline.try_borrow_mut().ok()?;
+        let outline = |row: &Row<'_>| {
+            let bytes = row.get_ref(0)?.as_blob().ok();
+            Ok(bytes.and_then(|bytes| decoded(bytes, seed)))
+        };
+        find.query_row([id], outline).ok().flatten()
+    };
+    let mut find = connection.prepare(find)?;
+    let is_damaged = Cell::new(false);
+    let mut old = vec![];
+    let found = wanted.iter().map(|wanted| {
+        let mut row_of = |row: &Row<'_>| {
+            let used: i64 = row.get(2)?;
+            if used <= last.saturating_sub(MAX_FILES / 2) {
+                old.push(row.get::<_, i64>(1)?);
+            }
+            let stamp =
+                [3, 4, 5, 6, 7, 8].map(|column| row.get::<_, i64>(column).unwrap_or_default());
+            let seed = seed(stamp, row.get_ref(9)?.as_blob().unwrap_or_default());
+            Ok(take(&Stored { row, seed, outline: &outline, is_damaged: &is_damaged }))
+        };
+        query(&mut find, &mut row_of, wanted).map(Option::flatten)
+    });
+    let found = found.collect::<rusqlite::Result<Vec<_>>>()?;
+    match is_damaged.get() {
+        true => Err(Failure::Damaged),
+        false => Ok((found, old)),
+    }
+}
+
 /// Returns the largest number of a use. No cache reaches half of all numbers by counting: such a number is damage, and the next
 /// ones could not be counted any more.
 fn last_used(connection: &Connection) -> Result<i64, Failure> {
@@ -416,11 +469,15 @@ fn last_used(connection: &Connection) -> Result<i64, Failure> {
 
 /// Gives rows that were used the newest numbers, so that they are removed last. It is done only for rows that lie behind
 /// half of all, so a run over unchanged files seldom writes, and a row is removed only after 150,000 other uses.
-fn refresh(connection: &Connection, old: &[i64], last: i64) -> rusqlite::Result<()> {
+fn refresh(connection: &Connection, old: &[i64]) -> Result<(), Failure> {
+    let transaction = connection.unchecked_transaction()?;
+    let last = last_used(connection)?;
     let mut update = connection.prepare("UPDATE file SET used = ?2 WHERE id = ?1")?;
     for (id, new) in old.iter().zip(last.saturating_add(1)..) {
         update.execute(params![id, new])?;
     }
+    drop(update);
+    transaction.commit()?;
     Ok(())
 }
 
@@ -564,7 +621,7 @@ fn made_anew(dir: &Path, lock: File) -> Option<Open> {
     }
     let connection = try_connect(dir).ok()?;
     lock::try_lock(&lock, Kind::Shared).ok().filter(|taken| *taken)?;
-    Some(Open { connection, lock, waiting: vec![], unchecked: None })
+    Some(Open { connection, second: None, lock, waiting: vec![], unchecked: None })
 }
 
 /// Returns whether only the user can write to the directory or list it.
@@ -611,7 +668,9 @@ fn open(dir: &Path) -> Option<Open> {
         let _ = std::fs::remove_file(dir.join(name));
     }
     match try_connect(dir) {
-        Ok(connection) => Some(Open { connection, lock, waiting: vec![], unchecked: None }),
+        Ok(connection) => {
+            Some(Open { connection, second: None, lock, waiting: vec![], unchecked: None })
+        }
         Err(failure) if failure.is_passing() => None,
         Err(_) => made_anew(dir, lock),
     }
@@ -648,6 +707,7 @@ fn try_connect(dir: &Path) -> Result<Connection, Failure> {
         return Err(Failure::Damaged);
     }
     connection.pragma_update(None, "synchronous", "OFF")?;
+    connection.pragma_update(None, "cache_size", -PAGES)?;
     connection.pragma_update(None, "journal_size_limit", 16 << 20)?;
     Ok(connection)
 }

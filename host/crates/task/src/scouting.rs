@@ -15,9 +15,9 @@ use crate::capabilities::component_file;
 use crate::prepare::{AuditMode, ComponentLoader, Incomplete};
 use crate::{prepare, run};
 use act_agent::scout::difference::{Difference, differences};
-use act_agent::scout::facts_a::FactsA;
 use act_agent::scout::{
-    self, Grounded, Lines, OwnReport, QueryEnd, Question, Scout, check_facts, excerpts,
+    self, Grounded, Lines, OwnReport, QueryEnd, Question, Scout, check_facts, checked_facts_a,
+    excerpts,
 };
 use act_audit::{Audit, AuditError};
 use act_component::registry::{Member, Refused, Registry};
@@ -478,10 +478,14 @@ pub async fn facts(args: ScoutArgs, events: &Events) -> Result<ScoutFacts, Failu
     anchor::anchor(&audit, &root, &cancel, events).await;
     let (raw, view) = (asked.map_err(failed)?, component_loader.view);
     let checked = tokio::task::spawn_blocking(move || {
-        let summary = check_facts(&name, &raw, &own, &view)?;
+        let (summary, excerpts) = match name.as_str() {
+            "scout-a" => {
+                let facts = checked_facts_a(&raw, &view)?;
+                (facts.summary(), excerpts(&facts, &view))
+            }
+            name => (check_facts(name, &raw, &own, &view)?, vec![]),
+        };
         let document = serde_json::from_str(&raw).map_err(|error| error.to_string())?;
-        let facts = FactsA::parse(&raw).ok().filter(|_| name.as_str() == "scout-a");
-        let excerpts = facts.map(|facts| excerpts(&facts, &view)).unwrap_or_default();
         Ok(ScoutFacts { summary, document, excerpts })
     });
     let checked: Result<ScoutFacts, String> =

@@ -75,6 +75,21 @@ pub(super) fn is_secret(path: &str) -> bool {
     names.iter().any(|name| is_secret_name(name)) || names.windows(2).any(in_directory)
 }
 
+/// Returns whether a directory hides every file in it from a Scout, by the names on its path.
+pub(super) fn hides_all_in(directory: &str) -> bool {
+    by_name(Profile::Scout, directory, Some(Kind::Directory)).is_some() || is_secret(directory)
+}
+
+/// Returns whether a Scout cannot see a file because of its own name, and that of the directory around it. `directory` is the
+/// last name of a directory that hides nothing by itself ([`hides_all_in`]).
+pub(super) fn hides_file(directory: &str, name: &str) -> bool {
+    let is_secret = || {
+        let (directory, name) = (fold(directory), fold(name));
+        is_secret_name(&name) || SECRETS_IN_DIRECTORIES.contains(&[&*directory, &*name])
+    };
+    by_name(Profile::Scout, name, Some(Kind::File)).is_some() || is_secret()
+}
+
 /// Files that hold secrets because of the directory in which a tool looks for them.
 const SECRETS_IN_DIRECTORIES: [[&str; 2]; 2] = [[".docker", "config.json"], [".kube", "config"]];
 

@@ -823,6 +823,11 @@ impl DirRules {
         Arc::new(Self { ignored: false, of_git: false, patterns: 0, sets: vec![] })
     }
 
+    /// Returns whether the directory is one of git's own, or lies in one.
+    pub(super) fn is_of_git(&self) -> bool {
+        self.of_git
+    }
+
     fn of_git(&self) -> Arc<Self> {
         let Self { ignored, patterns, .. } = *self;
         Arc::new(Self { ignored, of_git: true, patterns, sets: self.sets.clone() })

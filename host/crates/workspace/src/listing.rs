@@ -21,7 +21,9 @@ use super::git::{DirRules, IgnoreRules};
 use super::overlay::{Lookup, Overlay};
 use super::paths::{GlobError, PathGlobs, is_at_or_below, name_of};
 use super::reading::regular;
-use super::view::{FollowLinks, Handle, Kind, MAX_PATH, OpenEntry, RepoView, StopCheck, ViewError};
+use super::view::{
+    FollowLinks, Handle, JudgedDirectory, Kind, MAX_PATH, OpenEntry, RepoView, StopCheck, ViewError,
+};
 
 /// Maximum number of entries in one answer.
 pub const MAX_ENTRIES: usize = 5_000;
@@ -175,6 +177,8 @@ pub(super) struct SelectionWalk<'v> {
     walk: Option<TreeWalk<'v>>,
     /// A directory that was returned and is not entered yet.
     pending: Option<WalkEntry>,
+    /// The directory of the file that was looked at last.
+    judged: Option<JudgedDirectory>,
     looked_at: usize,
     /// The path that was looked at last, after which another call continues.
     pub(super) at: Option<String>,
@@ -234,6 +238,7 @@ impl<'v> SelectionWalk<'v> {
             after: after.map(String::from),
             walk: None,
             pending: None,
+            judged: None,
             looked_at: 0,
             at: None,
             cut: false,
@@ -344,7 +349,7 @@ impl<'v> SelectionWalk<'v> {
             self.at = Some(path.clone());
             self.not_utf8_at = self.not_utf8;
         }
-        if self.view.rule_with(&path, Some(kind), || ignored).is_some() {
+        if self.is_hidden(&path, kind, ignored) {
             return Ok(None);
         }
         if kind == Kind::Directory {
@@ -352,6 +357,18 @@ impl<'v> SelectionWalk<'v> {
         }
         let wanted = !named_before && self.is_wanted(&path, kind);
         Ok(wanted.then_some(Item { path, kind, seen: None }))
+    }
+
+    fn is_hidden(&mut self, path: &str, kind: Kind, ignored: bool) -> bool {
+        if kind != Kind::File {
+            return self.view.rule_with(path, Some(kind), || ignored).is_some();
+        }
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        let judged = self.judged.take().filter(|judged| judged.path == directory);
+        let judged = judged.unwrap_or_else(|| self.view.judge(directory));
+        let hidden = self.view.hides_file(&judged, path, || ignored);
+        self.judged = Some(judged);
+        hidden
     }
 
     fn is_wanted(&self, path: &str, kind: Kind) -> bool {

@@ -15,7 +15,9 @@ use rustix::fs::{AtFlags, FileType, Stat};
 use rustix::io::Errno;
 
 use super::transaction::digest_of;
-use super::view::{FollowLinks, Handle, Kind, OpenEntry, Profile, RepoView, ViewError};
+use super::view::{
+    FollowLinks, Handle, JudgedDirectory, Kind, OpenEntry, Profile, RepoView, ViewError,
+};
 use super::writer::MAX_SEEN;
 
 /// Maximum number of bytes in one answer.
@@ -145,6 +147,7 @@ impl<'v> OpenFile<'v> {
 pub struct OpenDirectory<'v> {
     view: &'v RepoView,
     fd: OwnedFd,
+    judged: JudgedDirectory,
 }
 
 impl<'v> OpenDirectory<'v> {
@@ -157,14 +160,19 @@ impl<'v> OpenDirectory<'v> {
             return None;
         }
         let fd = view.root().open_real(directory.as_bytes(), DIRECTORY).ok()?;
-        Some(Self { view, fd })
+        Some(Self { view, fd, judged: view.judge(directory) })
+    }
+
+    /// Returns whether a path lies in this directory.
+    pub fn holds(&self, path: &str) -> bool {
+        path.rsplit_once('/').map_or("", |(directory, _)| directory) == self.judged.path
     }
 
     /// Returns the state of the regular file `path`, whose directory this is. Returns `None` for anything else, for a file that
     /// is not in view and for one with several names, one of which may be that of a secret: [`OpenFile::open`] says why.
     pub fn stat(&self, path: &str) -> Option<Stat> {
         self.view.stop().go_on().ok()?;
-        if self.view.rule(path, Kind::File).is_some() {
+        if self.view.hides(&self.judged, path) {
             return None;
         }
         let name = path.rsplit_once('/').map_or(path, |(_, name)| name);

@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use super::exclusion::{self, Rule};
-use super::git::IgnoreRules;
+use super::git::{DirRules, IgnoreRules};
 use super::listing::scan;
 use super::notes::{is_in_notes, notes_dir_of};
 use super::overlay::{Lookup, Overlay, OverlayFile};
@@ -240,6 +240,19 @@ struct Inner {
     linked_secrets: Arc<OnceLock<BTreeSet<(u64, u64)>>>,
 }
 
+fn last_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What a view decides about all files of a directory at once.
+#[derive(Debug)]
+pub(super) struct JudgedDirectory {
+    pub(super) path: String,
+    rules: Arc<DirRules>,
+    /// Nothing but the last name of a file and git's rules in the directory can hide it.
+    is_plain: bool,
+}
+
 /// Maximum number of names among which secrets with several names are looked for: more than a checkout has.
 const MAX_LOOKED_AT: usize = 200_000;
 
@@ -416,6 +429,38 @@ impl RepoView {
                 secret.then_some(Rule::Secret)
             })
             .or_else(by_git)
+    }
+
+    /// Judges a directory by what all files in it share, so that it is judged once for all of them.
+    pub(super) fn judge(&self, directory: &str) -> JudgedDirectory {
+        let inner = &*self.0;
+        let rules = inner.ignores.of_dir(directory.as_bytes());
+        let is_plain = inner.profile == Profile::Scout
+            && inner.parts.is_none()
+            && !directory.is_empty()
+            && !is_in_notes(directory, inner.notes)
+            && !rules.is_of_git()
+            && !exclusion::hides_all_in(directory);
+        JudgedDirectory { path: directory.to_owned(), rules, is_plain }
+    }
+
+    /// Returns whether a file is not in view. `directory` is the judged directory that it lies in.
+    pub(super) fn hides_file(
+        &self,
+        directory: &JudgedDirectory,
+        path: &str,
+        ignored: impl FnOnce() -> bool,
+    ) -> bool {
+        if !directory.is_plain {
+            return self.rule_with(path, Some(Kind::File), ignored).is_some();
+        }
+        exclusion::hides_file(last_name(&directory.path), last_name(path)) || ignored()
+    }
+
+    /// Returns whether a file is not in view, as [`RepoView::rule`] tells it.
+    pub(super) fn hides(&self, directory: &JudgedDirectory, path: &str) -> bool {
+        let ignored = || self.0.ignores.ignores(&directory.rules, path.as_bytes(), false);
+        self.hides_file(directory, path, ignored)
     }
 
     /// Returns whether the path lies in a part, or is a directory on the way to one. A path of unknown kind may be such a

@@ -8,8 +8,19 @@ use super::gate::{Gate, Work, place, quoted, words};
 use act_reports::commands::{Kind, not_a_test, parse_line};
 
 /// Programs that run every package of a workspace.
-const SPREADERS: [&str; 8] =
-    ["-r", "--recursive", "--workspaces", "workspaces", "turbo", "lerna", "nx", "wsrun"];
+const SPREADERS: [&str; 10] = [
+    "-r",
+    "--recursive",
+    "--workspaces",
+    // npm's short forms of it.
+    "--ws",
+    "-ws",
+    "workspaces",
+    "turbo",
+    "lerna",
+    "nx",
+    "wsrun",
+];
 
 /// Names of scripts that build, the most usual first. The last two run before a package is packed or published.
 const BUILDS: [&str; 4] = ["build", "compile", "prepack", "prepublishOnly"];

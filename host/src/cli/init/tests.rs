@@ -320,13 +320,14 @@ fn the_packages_of_a_workspace_are_tested() {
         assert_eq!(tests.collect::<Vec<_>>(), [root, expected]);
         assert!(gate.others.is_empty(), "{gate:?}");
         // A script that runs every package already is enough.
-        let whole = (
-            "package.json",
-            r#"{"workspaces": ["packages/*"], "scripts": {"test": "turbo run test"}}"#,
-        );
-        let gate = choose(&all, &[files, vec![member, whole]].concat());
-        assert_eq!(gate.steps.iter().filter(|step| !step.prepares).count(), 1, "{gate:?}");
-        assert!(gate.others.is_empty(), "{gate:?}");
+        for script in ["turbo run test", "npm run test --ws --if-present"] {
+            let whole =
+                format!(r#"{{"workspaces": ["packages/*"], "scripts": {{"test": "{script}"}}}}"#);
+            let whole = ("package.json", whole.as_str());
+            let gate = choose(&all, &[files.clone(), vec![member, whole]].concat());
+            assert_eq!(gate.steps.iter().filter(|step| !step.prepares).count(), 1, "{gate:?}");
+            assert!(gate.others.is_empty(), "{gate:?}");
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use act_reports::facts_b::Location;
 use act_reports::report_a::Excerpt;
 use act_reports::version::SchemaError;
 use act_reports::{FactsA, FactsB, ReportA, ReportB};
-use act_workspace::{FollowLinks, Kind, RepoView, Slice, read};
+use act_workspace::{FollowLinks, Kind, OpenDirectory, RepoView, Slice, read};
 
 /// Bytes of a file that are searched for line ends. A range of lines behind them counts as missing.
 const MAX_FILE: u64 = 64 << 20;
@@ -108,16 +108,27 @@ pub fn check_facts(
     own: &OwnReport,
     view: &RepoView,
 ) -> Result<String, String> {
-    let summary = check_facts_schema(scout, raw, own)?;
-    let wrong = match scout {
-        "scout-a" => ground_facts_a(&facts_of(raw, FactsA::parse)?, view),
+    match scout {
+        "scout-a" => checked_facts_a(raw, view).map(|facts| facts.summary()),
         "scout-b" => {
+            let facts = facts_of(raw, FactsB::parse)?;
             let mut files = Files::new(view.clone(), MAX_READ);
-            ground_facts_b(&facts_of(raw, FactsB::parse)?, |path| files.lines(path))
+            let wrong = ground_facts_b(&facts, |path| files.lines(path));
+            if wrong.is_empty() { Ok(facts.summary()) } else { Err(listed(&wrong)) }
         }
-        _ => vec![],
-    };
-    if wrong.is_empty() { Ok(summary) } else { Err(listed(&wrong)) }
+        _ => own.check(raw),
+    }
+}
+
+/// Returns the facts of Scout A when they hold. Reads files, so call it on a thread for blocking work.
+///
+/// # Errors
+///
+/// The errors of [`check_facts`].
+pub fn checked_facts_a(raw: &str, view: &RepoView) -> Result<FactsA, String> {
+    let facts = facts_of(raw, FactsA::parse)?;
+    let wrong = ground_facts_a(&facts, view);
+    if wrong.is_empty() { Ok(facts) } else { Err(listed(&wrong)) }
 }
 
 /// Checks that the facts of a Scout fit their schema, and returns one line about them. A Scout that takes the place of Scout
@@ -140,7 +151,15 @@ fn facts_of<T>(raw: &str, parse: fn(&str) -> Result<T, SchemaError>) -> Result<T
 
 fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Vec<Ungrounded> {
     let (mut wrong, mut files) = (vec![], Files::new(view.clone(), MAX_READ));
-    let is_file = |path: &str| {
+    // The paths are sorted, so files of one directory follow each other. Most are plain files, which need not be opened.
+    let mut around: Option<OpenDirectory<'_>> = None;
+    let mut is_file = |path: &str| {
+        if around.as_ref().is_none_or(|directory| !directory.holds(path)) {
+            around = OpenDirectory::around(view, path);
+        }
+        if around.as_ref().is_some_and(|directory| directory.stat(path).is_some()) {
+            return true;
+        }
         let seen = view.resolve("", path, FollowLinks::No);
         seen.is_ok_and(|seen| seen.kind == Kind::File && seen.path == path)
     };

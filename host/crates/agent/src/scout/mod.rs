@@ -24,7 +24,8 @@ use act_model::{Retryable, Timer, with_attempts};
 pub use act_reports::version::{SCHEMA_VERSION, SchemaError};
 pub use act_reports::{facts_a, facts_b, report_a, report_b};
 pub use check::{
-    Grounded, OwnReport, Ungrounded, check_facts, check_facts_schema, ground_a, ground_facts_b,
+    Grounded, OwnReport, Ungrounded, check_facts, check_facts_schema, checked_facts_a, ground_a,
+    ground_facts_b,
 };
 pub use excerpts::{Lines, excerpts};
 

@@ -357,3 +357,66 @@ fn a_name_that_is_swapped_meanwhile_is_denied_or_not_found() {
         assert_eq!(odd, None);
     });
 }
+
+// A file must not be seen because its directory was judged for all of its files.
+#[test]
+fn a_file_is_hidden_in_its_judged_directory_exactly_if_its_path_is_hidden() {
+    let fixture = Fixture::new(&[
+        (".gitignore", "*.log\n/out/\n"),
+        ("odd.git/HEAD", "ref: refs/heads/main\n"),
+        ("odd.git/objects/x", ""),
+        ("odd.git/refs/x", ""),
+    ]);
+    let directories = [
+        "",
+        "src",
+        "a/b",
+        "secrets",
+        ".docker",
+        "x/.Docker",
+        ".kube",
+        "node_modules",
+        "a/.git/b",
+        "dist",
+        "out",
+        "odd.git",
+        ".ssh",
+        "agent",
+        ".act-write-0123456789abcdef.tmp",
+        "x/Target",
+    ];
+    let names = [
+        "a.rs",
+        "config.json",
+        "CONFIG",
+        "config",
+        ".env",
+        "id_rsa.pub",
+        "x.PEM",
+        "a.png",
+        "b.log",
+        ".git",
+        "build",
+        "out",
+        "credentials.py",
+        ".act-write-0123456789abcdef.tmp",
+        "agent",
+        "ſecret.py",
+    ];
+    let whole = fixture.view(Profile::Scout);
+    let parts = whole.restricted(Restriction {
+        parts: Some(vec!["src".to_owned(), "a/b/config".to_owned()]),
+        stopped: Box::new(|| false),
+        on_read: Box::new(|_| {}),
+    });
+    for view in [&whole, &parts, &fixture.view(Profile::Tool)] {
+        for directory in directories {
+            let judged = view.judge(directory);
+            for name in names {
+                let path = join(directory, name);
+                let hidden = view.rule(&path, Kind::File).is_some();
+                assert_eq!(view.hides(&judged, &path), hidden, "{path}");
+            }
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! What parsers say of many files at once. The host's answer is a table of flat lists; a [`Summary`] is the view of one file in
+//! it, without a copy of its texts.
+
+use crate::bindings::agentcommand::repo::symbols::{Span, SummaryRow, SummaryTable};
+
+/// The kinds of definitions by their positions in the interface.
+pub(crate) const KINDS: [&str; 7] =
+    ["function", "method", "type", "constant", "macro", "module", "test"];
+
+/// The summary of one file.
+#[derive(Clone, Copy)]
+pub struct Summary<'t> {
+    table: &'t SummaryTable,
+    row: &'t SummaryRow,
+    /// The word of the language.
+    pub language: &'t str,
+}
+
+/// A definition.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Named<'t> {
+    pub name: &'t str,
+    /// The type or module around it.
+    pub container: Option<&'t str>,
+    pub kind: &'static str,
+}
+
+/// An import as it is written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Imported<'t> {
+    pub target: &'t str,
+    /// The imported names, where they are written apart from the target.
+    pub names: Vec<&'t str>,
+}
+
+/// Returns the summaries in a table with the positions of their files. `languages` are those of the host.
+pub fn of<'t>(
+    table: &'t SummaryTable,
+    languages: &'t [String],
+) -> impl Iterator<Item = (usize, Summary<'t>)> {
+    let rows = table.files.iter().enumerate().filter(|(_, row)| row.refusal == 0);
+    rows.map(|(at, row)| {
+        let language = languages.get(row.language as usize).map_or("", String::as_str);
+        (at, Summary { table, row, language })
+    })
+}
+
+impl<'t> Summary<'t> {
+    pub fn lines(&self) -> u32 {
+        self.row.lines
+    }
+
+    /// Returns the number of definitions.
+    pub fn symbols(&self) -> u32 {
+        self.row.symbols
+    }
+
+    /// Returns the number of definitions that other files can name.
+    pub fn exported(&self) -> u32 {
+        self.row.exported
+    }
+
+    /// Returns the number of definitions that are tests.
+    pub fn tests(&self) -> u32 {
+        self.row.tests
+    }
+
+    /// Returns whether the file was parsed as a whole.
+    pub fn is_complete(&self) -> bool {
+        self.row.complete == 1
+    }
+
+    /// Returns the definitions that were asked for.
+    pub fn named(&self) -> impl Iterator<Item = Named<'t>> + use<'t> {
+        let table = self.table;
+        part(&table.named, self.row.named).iter().map(|row| Named {
+            name: text(table, row.name),
+            container: Some(text(table, row.container)).filter(|text| !text.is_empty()),
+            kind: KINDS.get(row.kind as usize).copied().unwrap_or_default(),
+        })
+    }
+
+    pub fn imports(&self) -> impl Iterator<Item = Imported<'t>> + use<'t> {
+        let table = self.table;
+        part(&table.imports, self.row.imports).iter().map(|row| {
+            let names = part(&table.names, row.names).iter().map(|name| text(table, *name));
+            Imported { target: text(table, row.target), names: names.collect() }
+        })
+    }
+
+    /// Returns what the other files of the package can name without an import, one name a line, in languages in which only the
+    /// definitions tell which file that is.
+    pub fn package_names(&self) -> &'t str {
+        text(self.table, self.row.package_names)
+    }
+}
+
+fn part<T>(rows: &[T], Span { start, length }: Span) -> &[T] {
+    let end = start.saturating_add(length);
+    rows.get(start as usize..end as usize).unwrap_or_default()
+}
+
+fn text(table: &SummaryTable, Span { start, length }: Span) -> &str {
+    let end = start.saturating_add(length);
+    table.texts.get(start as usize..end as usize).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::Files;
+    use crate::world::{Import, Outline, Repository, Symbol};
+
+    #[test]
+    fn a_summary_shows_its_own_part_of_the_table() {
+        let outline = |language: &str, name: &str, target: &str, names: &[&str]| Outline {
+            language: language.to_owned(),
+            symbols: vec![Symbol {
+                name: name.to_owned(),
+                kind: "type".to_owned(),
+                ..Symbol::default()
+            }],
+            imports: vec![Import {
+                line: 1,
+                target: target.to_owned(),
+                names: names.iter().map(|name| (*name).to_owned()).collect(),
+            }],
+            ..Outline::default()
+        };
+        let files = Files::of(&[("a.py", "x\n"), ("b.txt", ""), ("c.go", "y\nz\n")])
+            .outlined("a.py", outline("python", "Cart", "shop", &["price", "tax"]))
+            .outlined("c.go", outline("go", "Price", "fmt", &[]));
+        let mut seen = vec![];
+        files.each_summary(&["a.py", "b.txt", "c.go"], &["CART"], &mut |at, summary| {
+            let named = summary.named().map(|named| format!("{} {}", named.kind, named.name));
+            let imports =
+                summary.imports().map(|import| (import.target.to_owned(), import.names.join("+")));
+            seen.push((
+                (at, summary.language.to_owned(), summary.lines()),
+                (named.collect::<Vec<_>>(), imports.collect::<Vec<_>>()),
+                summary.package_names().to_owned(),
+            ));
+        });
+        let import = |target: &str, names: &str| vec![(target.to_owned(), names.to_owned())];
+        assert_eq!(
+            seen,
+            [
+                (
+                    (0, "python".to_owned(), 1),
+                    (vec!["type Cart".to_owned()], import("shop", "price+tax")),
+                    String::new(),
+                ),
+                ((2, "go".to_owned(), 2), (vec![], import("fmt", "")), "Price\n".to_owned()),
+            ]
+        );
+    }
+}
