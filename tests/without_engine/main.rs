@@ -24,6 +24,7 @@ mod init;
 mod json_versions;
 mod mcp;
 mod new_component;
+mod oci;
 mod refusals;
 mod scout;
 mod settings;

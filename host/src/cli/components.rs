@@ -4,7 +4,7 @@ mod new;
 mod test;
 
 use std::io::{BufRead, IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 use rustix::termios::{QueueSelector, tcflush};
@@ -13,20 +13,22 @@ use serde_json::Value;
 use super::{CommonOptions, answer, block_on};
 use crate::output::{Line, Output, Tone};
 use act_component::confined::{self, CheckLimits, Work};
-use act_component::registry::{ComponentDocument, ComponentList, State};
+use act_component::registry::{ComponentDocument, ComponentList, Source, State};
 use act_component::{Capability, Ceiling, Grant, LeftOut, Need, Party};
 use act_config::UserSettings;
 use act_core::exit::Exit;
 use act_core::{Document, Failure};
 use act_task::capabilities::{
-    self as task, CallDocument, Difference, FieldChange, InspectDocument, ModelText, Narrow,
-    Proposal, Shown, WhyDocument,
+    self as task, CallDocument, Candidate, Difference, FieldChange, InspectDocument, ModelText,
+    Narrow, Outdated, OutdatedDocument, Proposal, Shown, Signature, Unchecked, WhyDocument,
 };
 
 const AFTER_HELP: &str = "\
 Examples:
   act components inspect scout.wasm
   act components approve scout.wasm --name licences
+  act components approve oci://ghcr.io/example/licences:1.2 --name licences
+  act components outdated
   act components narrow licences --path src
   act components why scout-a .env
   act components call licences list
@@ -46,6 +48,31 @@ Examples:
 
 Exit codes:
   0 it is a component, 1 it is not a component or cannot be read";
+
+const PULL_HELP: &str = "\
+Examples:
+  act components pull oci://ghcr.io/example/licences:1.2
+  act components pull oci://localhost:5000/licences:1 --output licences.wasm
+
+Exit codes:
+  0 written, 1 refused: the registry, or what it sent";
+
+const PUSH_HELP: &str = "\
+Examples:
+  act components push scout.wasm oci://ghcr.io/example/licences:1.2
+  act components push scout.wasm oci://localhost:5000/licences:1 --json | jq -r .digest
+
+Exit codes:
+  0 stored, 1 refused: not a component, or by the registry";
+
+const OUTDATED_HELP: &str = "\
+Examples:
+  act components outdated
+  act components outdated --json | jq -r '.outdated[].name'
+
+Exit codes:
+  0 no tag has moved, 1 some tags have moved, 4 none has, and some could
+  not be looked up";
 
 const REVOKE_HELP: &str = "\
 Examples:
@@ -131,6 +158,26 @@ enum Action {
     New(new::New),
     Test(test::Test),
     Approve(Approve),
+    /// Fetch a component from a registry into a file; it is not approved
+    #[command(after_long_help = PULL_HELP)]
+    Pull {
+        /// oci://HOST/NAME:TAG or oci://HOST/NAME@sha256:HEX
+        reference: String,
+        /// File to write; by default the last part of NAME with .wasm, which must not exist
+        #[arg(long, short, value_name = "FILE")]
+        output: Option<PathBuf>,
+    },
+    /// Store a component in a registry, and print its digest
+    #[command(after_long_help = PUSH_HELP)]
+    Push {
+        /// The component: a .wasm file
+        file: PathBuf,
+        /// oci://HOST/NAME:TAG
+        reference: String,
+    },
+    /// List approved components whose tag leads to something else now
+    #[command(after_long_help = OUTDATED_HELP)]
+    Outdated,
     /// Call a tool of an approved component, without changing a file
     ///
     /// The tool has the permissions that you granted to it, and the call is in the audit log. What it edits is a copy in
@@ -211,6 +258,29 @@ impl Components {
             Some(Action::New(new)) => return new.run(output),
             Some(Action::Test(test)) => return test.run(output),
             Some(Action::Approve(approve)) => return approve.run(start, output),
+            Some(Action::Pull { reference, output: to }) => {
+                let pulled = block_on(task::pull(&reference, to, &start))??;
+                answer(output, &pulled, || {
+                    vec![
+                        decided("Fetched", &pulled.file),
+                        row("digest", &pulled.digest),
+                        row("sha256", &pulled.sha256),
+                    ]
+                });
+            }
+            Some(Action::Push { file, reference }) => {
+                let pushed = block_on(task::push(&file, &reference, &start))??;
+                answer(output, &pushed, || vec![Line::plain(&pushed.digest)]);
+            }
+            Some(Action::Outdated) => {
+                let outdated = block_on(task::outdated(&start))??;
+                answer(output, &outdated, || outdated_lines(&outdated));
+                return Ok(match (outdated.outdated.is_empty(), outdated.unchecked.is_empty()) {
+                    (false, _) => Exit::Refused,
+                    (true, false) => Exit::Infra,
+                    (true, true) => Exit::Ok,
+                });
+            }
             Some(Action::Call { name, tool, arguments }) => {
                 let call = task::Call { name, tool, arguments, start };
                 let called = block_on(task::call(call, &output.events()))??;
@@ -293,6 +363,34 @@ fn called_lines(called: &CallDocument) -> Vec<Line> {
     lines
 }
 
+/// Returns each component whose tag has moved with the difference in what it needs, and each that could not be looked up.
+fn outdated_lines(document: &OutdatedDocument) -> Vec<Line> {
+    let mut lines = vec![];
+    for one in &document.outdated {
+        let Outdated { name, reference, approved, found, difference, problem } = one;
+        lines.push(Line::of(Tone::Strong, name).and(Tone::Plain, format!(" {reference}")));
+        lines.push(row("approved", approved));
+        lines.push(row("now", found));
+        lines.extend(problem.as_ref().map(|why| Line::of(Tone::Bad, why)));
+        if let Some(difference) = difference {
+            let mut changed = needs(&difference.needs_added, "+ needs ");
+            changed.extend(needs(&difference.needs_removed, "- needs "));
+            if changed.is_empty() {
+                lines.push(row("needs", "no other than before"));
+            }
+            lines.extend(changed.into_iter().map(Line::quoted));
+        }
+    }
+    for Unchecked { name, reference, message, .. } in &document.unchecked {
+        let text = format!(" {reference} could not be looked up: {message}");
+        lines.push(Line::of(Tone::Caution, name).and(Tone::Plain, text));
+    }
+    if lines.is_empty() {
+        lines.push(Line::plain("No tag of an approved component has moved"));
+    }
+    lines
+}
+
 fn decided(what: &str, name: &str) -> Line {
     Line::of(Tone::Strong, what).and(Tone::Plain, format!(" {name}"))
 }
@@ -307,6 +405,7 @@ Examples:
   act components approve scout.wasm --name licences
   act components approve scout.wasm --name licences --here --without llm
   act components approve next.wasm --name scout-next --replaces scout-a
+  act components approve oci://ghcr.io/example/licences:1.2 --name licences
 
 Exit codes:
   0 approved, 1 refused or not answered with `yes`, nothing was changed";
@@ -314,11 +413,12 @@ Exit codes:
 /// Approve a component with the permissions that it needs
 ///
 /// Shows digest, imports, needs and what has changed, then asks. Without a terminal, give the digest that you have
-/// reviewed with `--sha256`.
+/// reviewed with `--sha256`, or for a registry with `--digest` and `--yes`.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = APPROVE_HELP)]
 struct Approve {
-    /// The component: a .wasm file
+    /// The component: a .wasm file, or oci://HOST/NAME:TAG or oci://HOST/NAME@sha256:HEX
+    #[arg(value_name = "FILE|REF")]
     file: PathBuf,
     /// Name of the component in tasks; its tools are named NAME__TOOL
     #[arg(long)]
@@ -326,6 +426,15 @@ struct Approve {
     /// Digest that you have reviewed; required without a terminal
     #[arg(long, value_name = "HEX")]
     sha256: Option<String>,
+    /// Digest of the registry's manifest that you have reviewed
+    #[arg(long, value_name = "sha256:HEX")]
+    digest: Option<String>,
+    /// Approve what `--digest` names without a question
+    #[arg(long, requires = "digest")]
+    yes: bool,
+    /// Public key of which a signature by cosign is required, in PEM; may be repeated, and one is enough
+    #[arg(long = "key", value_name = "FILE")]
+    keys: Vec<PathBuf>,
     /// Name of the built-in component that it replaces
     #[arg(long, value_name = "BUILTIN")]
     replaces: Option<String>,
@@ -355,8 +464,9 @@ struct Approve {
 impl Approve {
     fn run(self, start: PathBuf, output: &Output) -> Result<Exit, Failure> {
         let sha256 = self.sha256;
+        let component = candidate(self.file, self.digest.as_deref(), &self.keys, &start)?;
         let args = task::Approve {
-            file: self.file,
+            component,
             name: self.name,
             replaces: self.replaces,
             here: self.here,
@@ -366,7 +476,7 @@ impl Approve {
             tokens: self.tokens,
             seconds: self.seconds,
             allow_local: self.allow_local,
-            start,
+            start: start.clone(),
         };
         let proposal = {
             // The events are dropped before the question; otherwise progress would be drawn over the user's input.
@@ -390,12 +500,21 @@ impl Approve {
         }
         // The digest is the last line, beside the question that it belongs to.
         output.progress(&row("sha256", found.as_str()));
-        if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        let is_answered = self.yes && self.digest.is_some();
+        if is_answered {
+            // `--digest` was compared with what was fetched.
+        } else if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
             ask(output)?;
         } else if sha256.is_none() {
             let message = "an approval needs a terminal, or the digest that you have reviewed";
-            return Err(Failure::refused("approval_unanswered", message)
-                .hint(format!("add --sha256 {found}")));
+            let hint = match &proposal.source {
+                Some((source, _)) => format!("add --digest {} --yes", source.digest),
+                None => format!("add --sha256 {found}"),
+            };
+            return Err(Failure::refused("approval_unanswered", message).hint(hint));
+        }
+        if let Some((source, _)) = &proposal.source {
+            block_on(task::confirm(source, &start))??;
         }
         let difference = proposal.difference.clone();
         let document = proposal.approve(&output.events())?;
@@ -403,6 +522,35 @@ impl Approve {
         answer(output, &approved, || vec![granted("Approved", &document)]);
         Ok(Exit::Ok)
     }
+}
+
+/// Returns the component of an approval: a file, or what a reference leads to, which has to be `digest` if that is given.
+fn candidate(
+    file: PathBuf,
+    digest: Option<&str>,
+    keys: &[PathBuf],
+    start: &Path,
+) -> Result<Candidate, Failure> {
+    let reference = file.to_str().filter(|text| act_config::is_in_registry(text));
+    let Some(reference) = reference else {
+        if digest.is_some() {
+            let message = "--digest is for a component in a registry; --sha256 is for a file";
+            return Err(Failure::usage(message));
+        }
+        if !keys.is_empty() {
+            let message = "--key is for a component in a registry; a file has no signature";
+            return Err(Failure::usage(message));
+        }
+        return Ok(Candidate::File(file));
+    };
+    let fetched = block_on(task::fetch(reference, keys, start))??;
+    let found = &fetched.source.digest;
+    if let Some(given) = digest.filter(|given| given != found) {
+        let message = format!("--digest is {given}, but {reference} is {found}");
+        return Err(Failure::refused("digest_differs", message)
+            .hint("nothing was changed; review what it is now, or approve the digest itself"));
+    }
+    Ok(Candidate::Fetched(fetched))
 }
 
 #[derive(serde::Serialize)]
@@ -610,11 +758,14 @@ fn proposed_lines(proposal: &Proposal) -> Vec<Line> {
     author.extend(proposal.difference.as_ref().into_iter().flat_map(says_otherwise));
     let mut lines = vec![Line::plain(AUTHOR)];
     lines.extend(author.into_iter().map(Line::quoted));
-    lines.extend([
-        Line::plain(FOUND),
-        row("bytes", inspection.bytes.len().to_string()),
-        row("world", manifest.world()),
-    ]);
+    lines.extend([Line::plain(FOUND)]);
+    if let Some((Source { reference, digest, .. }, signature)) = &proposal.source {
+        lines.push(row("from", reference));
+        lines.push(row("digest", digest));
+        lines.push(row("signature", signature_in_words(signature)));
+    }
+    lines
+        .extend([row("bytes", inspection.bytes.len().to_string()), row("world", manifest.world())]);
     lines.extend(imports(&inspection.imports));
     lines.extend(left_out(&manifest.left_out));
     let name = proposal.name.as_str();
@@ -639,6 +790,17 @@ fn proposed_lines(proposal: &Proposal) -> Vec<Line> {
     ));
     lines.extend(proposal.difference.as_ref().into_iter().flat_map(differs));
     lines
+}
+
+fn signature_in_words(signature: &Signature) -> String {
+    match signature {
+        Signature::Unsigned => "unsigned".to_owned(),
+        Signature::OfOthers(found) => {
+            format!("{found} found, none of a key that you named with --key")
+        }
+        Signature::With(file) => format!("valid, with the key {file}"),
+        Signature::Unknown(why) => format!("unknown: {why}"),
+    }
 }
 
 fn differs(difference: &Difference) -> Vec<Line> {
@@ -814,6 +976,11 @@ fn shown_lines(shown: &Shown) -> Vec<Line> {
     lines.extend(author.into_iter().map(Line::quoted));
     lines.push(Line::plain(FOUND));
     lines.push(row("sha256", &component.sha256));
+    if let Some(Source { reference, digest, signed_by }) = &component.source {
+        lines.push(row("from", format!("{reference} {digest}")));
+        let key = signed_by.as_ref().map(|key| format!("with the key {key}"));
+        lines.push(row("signed", key.unwrap_or_else(|| "with no key that was named".to_owned())));
+    }
     lines.push(row("world", &component.world));
     lines.extend(imports(&component.imports));
     if !component.tools.is_empty() {

@@ -38,7 +38,7 @@ pub use error::{ConfigError, ModelAccessError, Position, SettingsError};
 pub use load::{Root, find_root, load};
 pub use prices::{PriceSource, Priced, cost_limit, toml_cost_limit};
 pub use selection::{Selected, Sources, model_access, secrets};
-pub use user::{CheckLimits, UserSettings};
+pub use user::{CheckLimits, RegistrySettings, UserSettings};
 
 use act_core::Usd;
 
@@ -186,12 +186,24 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ComponentRequest {
     pub name: String,
-    /// Relative path in the repository.
+    /// Relative path in the repository, or the name of an artifact in a registry, which only the person fetches.
     pub path: String,
     /// Digest of the file, as lower-case hex.
     pub sha256: String,
     pub kind: ComponentKind,
     pub replaces: Option<String>,
+}
+
+impl ComponentRequest {
+    /// Returns whether the path names an artifact in a registry instead of a file of the repository.
+    pub fn is_in_registry(&self) -> bool {
+        is_in_registry(&self.path)
+    }
+}
+
+/// Returns whether a text is the name of an artifact in a registry instead of the path of a file.
+pub fn is_in_registry(path: &str) -> bool {
+    path.starts_with("oci://")
 }
 
 /// The kind of a requested component.

@@ -3,7 +3,8 @@
 //! The file holds a key or the command that prints one, so it counts under the same conditions as the file of the grants.
 //! Every key of the file is checked when it is read. No message contains the value of a key.
 
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde::de::{DeserializeOwned, Error};
@@ -41,6 +42,8 @@ pub struct UserSettings {
     pub check: CheckLimits,
     /// The command that learns when a task ends or begins to need a person.
     pub notify: Option<UserCommand>,
+    /// Settings of registries, by their hosts as references name them.
+    pub registries: BTreeMap<String, RegistrySettings>,
     pub(super) prices: UserPrices,
     pub(super) model: Option<ModelTable>,
 }
@@ -54,10 +57,20 @@ impl Default for UserSettings {
             keep_proofs: DEFAULT_PROOFS,
             check: CheckLimits::default(),
             notify: None,
+            registries: BTreeMap::new(),
             prices: UserPrices::default(),
             model: None,
         }
     }
+}
+
+/// The settings of one registry of components.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RegistrySettings {
+    /// A file with the certificate authorities of the registry, in PEM.
+    pub ca: Option<PathBuf>,
+    /// The address of the token service that may get the credentials of the registry.
+    pub realm: Option<String>,
 }
 
 /// The limits of the process that reads and compiles a component.
@@ -113,6 +126,7 @@ struct File {
     components: Components,
     prices: UserPrices,
     notify: Option<Spanned<toml::Value>>,
+    registries: BTreeMap<String, RawRegistry>,
     gitignore: Option<bool>,
     agents_md: Option<bool>,
 }
@@ -128,6 +142,13 @@ struct RawModel {
     key: Option<Spanned<toml::Value>>,
     key_env: Option<Spanned<toml::Value>>,
     key_command: Option<Spanned<toml::Value>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct RawRegistry {
+    ca: Option<Spanned<String>>,
+    realm: Option<Spanned<String>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -335,6 +356,11 @@ impl UserSettings {
                 .notify
                 .map(|value| source.command("notify", value, "[\"/home/me/bin/act-notify\"]"))
                 .transpose()?,
+            registries: file
+                .registries
+                .into_iter()
+                .map(|(host, registry)| Ok((host, source.registry(registry)?)))
+                .collect::<Result<_, SettingsError>>()?,
             prices: file.prices,
             model: file.model.map(|table| source.model(table)).transpose()?,
         })
@@ -408,6 +434,26 @@ impl Source<'_> {
             RawTools::Schema => ToolMode::Schema,
         });
         Ok(ModelTable { endpoint, name: self.line("name", raw.name)?, wire, key, tools })
+    }
+
+    fn registry(self, raw: RawRegistry) -> Result<RegistrySettings, SettingsError> {
+        let ca = raw.ca.map(|value| {
+            let path = PathBuf::from(value.get_ref());
+            let fits =
+                path.is_absolute() && !path.components().any(|part| part == Component::ParentDir);
+            let why = "`ca` is the absolute path of a file with certificates in PEM";
+            if fits { Ok(path) } else { Err(self.malformed(value.span().start, why)) }
+        });
+        let realm = raw.realm.map(|value| {
+            let start = value.span().start;
+            let text = value.into_inner();
+            // Whether the address of plain http is one of this machine is tested before it is used.
+            let fits = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
+            let why =
+                "`realm` is the address of a token service, such as https://auth.example/token";
+            if fits { Ok(text) } else { Err(self.malformed(start, why)) }
+        });
+        Ok(RegistrySettings { ca: ca.transpose()?, realm: realm.transpose()? })
     }
 
     /// Returns a text on one line.
@@ -536,6 +582,35 @@ mod tests {
 
     fn parse(text: &str) -> Result<UserSettings, String> {
         UserSettings::parse(text, Path::new("config.toml"), None).map_err(|error| error.to_string())
+    }
+
+    // CONFIG-66
+    #[test]
+    fn a_registry_has_an_authority_and_a_token_service() {
+        let registries = |text: &str| parse(text).map(|settings| settings.registries);
+        let found = registries(
+            "[registries.\"a.example:5000\"]\nca = \"/etc/ca.pem\"\nrealm = \"https://auth.example/t\"\n\
+             [registries.\"b.example\"]\n",
+        );
+        let both = RegistrySettings {
+            ca: Some("/etc/ca.pem".into()),
+            realm: Some("https://auth.example/t".to_owned()),
+        };
+        let expected = [
+            ("a.example:5000".to_owned(), both),
+            ("b.example".to_owned(), RegistrySettings::default()),
+        ];
+        assert_eq!(found, Ok(BTreeMap::from(expected)));
+        assert_eq!(registries(""), Ok(BTreeMap::new()));
+        for (line, why) in [
+            ("ca = \"ca.pem\"", "config.toml:2:6: `ca` is the absolute path"),
+            ("ca = \"/a/../b\"", "config.toml:2:6: `ca` is the absolute path"),
+            ("realm = \"auth.example\"", "config.toml:2:9: `realm` is the address"),
+            ("password = \"x\"", "config.toml:2:1: unknown field `password`"),
+        ] {
+            let error = registries(&format!("[registries.\"a.example\"]\n{line}")).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
     }
 
     // CONFIG-42

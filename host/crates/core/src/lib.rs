@@ -13,7 +13,9 @@
 //! - [`Usd`]: a sum of money, exact to a nano-dollar.
 //! - [`Document`]: a JSON document that a command prints, in the version that [`Schema`] names.
 //! - [`secret`]: values that are never printed, and the redaction of texts that contain them.
-//! - [`user_command`]: a command that the user names in `config.toml`, which no repository can change.
+//! - [`user_command`]: a command that the user names in a file of their own, which no repository can change.
+//! - [`address::Zone`]: the part of the network that an address belongs to.
+//! - [`public_key::PublicKey`]: what verifies signatures of statements and of artifacts.
 //! - [`process`]: the identity of a process, which survives the reuse of its number.
 //!
 //! ```
@@ -24,6 +26,7 @@
 //! assert_eq!(outcome.reason(), Some("budget"));
 //! ```
 
+pub mod address;
 pub mod check;
 pub mod clock;
 pub mod consent;
@@ -35,6 +38,7 @@ pub mod fail_point;
 mod failure;
 mod outcome;
 pub mod process;
+pub mod public_key;
 mod run_id;
 mod schema_bounds;
 pub mod secret;

@@ -1,4 +1,5 @@
-//! A command that the user names in `config.toml`: a program and its arguments, run without a shell.
+//! A command that the user names, in `config.toml` or as a helper of Docker's credentials: a program and its arguments, run
+//! without a shell.
 //!
 //! Such a command runs outside of every sandbox, with the rights of the user. So no file of it may lie in the repository, where
 //! a task could change it, and none may be one that everybody can write. It starts in the root directory, in a process group of
@@ -7,11 +8,14 @@
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::io::Read;
+use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -39,6 +43,11 @@ pub enum UnfitCommand {
 const MAX_INTERPRETERS: usize = 5;
 /// Maximum length of the first line of a script, in bytes, as the kernel reads it.
 const FIRST_LINE: u64 = 256;
+/// Maximum number of bytes that a command may print where its output is a key or a password, which has some hundred.
+const MAX_OUTPUT: usize = 64 << 10;
+/// Maximum wait for the rest of the output after the command has ended. A process that it left behind may hold the pipe.
+const LAST_BYTES: Duration = Duration::from_millis(500);
+const PAUSE: Duration = Duration::from_millis(5);
 
 impl UserCommand {
     /// Takes a program and its arguments. The program is a name that `PATH` finds or an absolute path, so that no file of
@@ -216,6 +225,104 @@ impl ProcessGroup {
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Why a command gave no output. Nothing that it printed is part of it, because that may be a key.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoOutput {
+    #[error("cannot be started: {0}")]
+    NotStarted(io::ErrorKind),
+    #[error("did not end within {} s", .0.as_secs())]
+    TooSlow(Duration),
+    #[error("printed more than {MAX_OUTPUT} bytes")]
+    TooMuch,
+    #[error("was stopped")]
+    Stopped,
+}
+
+impl UserCommand {
+    /// Runs the command with `input` as its standard input and without a standard error, and returns how it ended and what it
+    /// printed. At `longest`, or when `stopped` is set, it is killed with its process group.
+    ///
+    /// # Errors
+    ///
+    /// A [`NoOutput`]: the command cannot be started, does not end in time, or prints more than 64 KiB.
+    pub fn output(
+        &self,
+        input: Vec<u8>,
+        longest: Duration,
+        stopped: &AtomicBool,
+    ) -> Result<(ExitStatus, Vec<u8>), NoOutput> {
+        let end = Instant::now() + longest;
+        let mut started = self.command();
+        let stdin = if input.is_empty() { Stdio::null() } else { Stdio::piped() };
+        started.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::null());
+        let started = started.spawn().map_err(|error| NoOutput::NotStarted(error.kind()))?;
+        let mut child = ProcessGroup(started);
+        if let Some(mut pipe) = child.0.stdin.take() {
+            // A command that reads nothing must not hold this thread up.
+            std::thread::spawn(move || pipe.write_all(&input));
+        }
+        let output = Arc::new(Output::default());
+        if let Some(pipe) = child.0.stdout.take() {
+            let output = Arc::clone(&output);
+            std::thread::spawn(move || output.fill(pipe));
+        }
+        let status = loop {
+            let ended = child.0.try_wait().map_err(|error| NoOutput::NotStarted(error.kind()));
+            let trouble = match ended {
+                Ok(Some(status)) => break status,
+                Err(trouble) => trouble,
+                Ok(None) if output.is_full() => NoOutput::TooMuch,
+                Ok(None) if stopped.load(Ordering::Relaxed) => NoOutput::Stopped,
+                Ok(None) if Instant::now() >= end => NoOutput::TooSlow(longest),
+                Ok(None) => {
+                    std::thread::sleep(PAUSE);
+                    continue;
+                }
+            };
+            child.kill();
+            return Err(trouble);
+        };
+        let last = Instant::now() + LAST_BYTES;
+        while !output.ended.load(Ordering::Acquire) && Instant::now() < last {
+            std::thread::sleep(PAUSE);
+        }
+        if output.is_full() {
+            return Err(NoOutput::TooMuch);
+        }
+        Ok((status, output.bytes()))
+    }
+}
+
+/// The bytes that the command has printed so far, at most one more than [`MAX_OUTPUT`].
+#[derive(Default)]
+struct Output {
+    bytes: Mutex<Vec<u8>>,
+    ended: AtomicBool,
+}
+
+impl Output {
+    fn fill(&self, mut pipe: impl Read) {
+        let mut piece = [0; 4096];
+        while let Ok(read @ 1..) = pipe.read(&mut piece) {
+            let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
+            let room = (MAX_OUTPUT + 1).saturating_sub(bytes.len());
+            bytes.extend_from_slice(&piece[..read.min(room)]);
+            if bytes.len() > MAX_OUTPUT {
+                break;
+            }
+        }
+        self.ended.store(true, Ordering::Release);
+    }
+
+    fn is_full(&self) -> bool {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() > MAX_OUTPUT
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

@@ -3,24 +3,17 @@
 //! The command runs when the first request needs the key, without a shell and outside of the repository. Its output is
 //! never logged: only the first line of its standard output is used, and that line is a [`Secret`] from then on.
 
-use std::io::{self, Read};
-use std::process::{ExitStatus, Stdio};
+use std::process::ExitStatus;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{ModelError, ModelErrorKind};
 use act_core::secret::Secret;
-use act_core::user_command::{ProcessGroup, UserCommand};
+use act_core::user_command::{NoOutput, UserCommand};
 
 /// Maximum time of the command. A password manager that asks a person first has to be unlocked before the task.
 const LONGEST: Duration = Duration::from_secs(10);
-/// Maximum number of bytes that the command may print. A key has some hundred.
-const MAX_OUTPUT: usize = 64 << 10;
-/// Maximum wait for the rest of the output after the command has ended. A process that it left behind may hold the pipe.
-const LAST_BYTES: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(5);
-
 /// Where the key of a server comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Key {
@@ -33,7 +26,7 @@ pub(super) async fn read(command: &UserCommand) -> Result<Secret, ModelError> {
     let stop = StopOnDrop::default();
     let (started, stopped) = (command.clone(), Arc::clone(&stop.0));
     let read = tokio::task::spawn_blocking(move || first_line(&started, LONGEST, &stopped)).await;
-    let read = read.unwrap_or(Err(Trouble::Stopped));
+    let read = read.unwrap_or(Err(Trouble::NoOutput(NoOutput::Stopped)));
     read.map_err(|trouble| {
         let program = command.program().escape_debug();
         let message = format!(
@@ -56,20 +49,14 @@ impl Drop for StopOnDrop {
 /// Why a command gave no key. Nothing that it printed is part of it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Trouble {
-    #[error("cannot be started: {0}")]
-    NotStarted(io::ErrorKind),
-    #[error("did not end within {} s", LONGEST.as_secs())]
-    TooSlow,
-    #[error("printed more than {MAX_OUTPUT} bytes")]
-    TooMuch,
+    #[error(transparent)]
+    NoOutput(#[from] NoOutput),
     #[error("failed ({0})")]
     Failed(ExitStatus),
     #[error("printed no key: the first line of its standard output is empty")]
     Nothing,
     #[error("printed a first line with characters that a key cannot have")]
     Unusable,
-    #[error("was stopped")]
-    Stopped,
 }
 
 fn first_line(
@@ -77,43 +64,11 @@ fn first_line(
     longest: Duration,
     stopped: &AtomicBool,
 ) -> Result<Secret, Trouble> {
-    let end = Instant::now() + longest;
-    let mut started = command.command();
-    started.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let started = started.spawn().map_err(|error| Trouble::NotStarted(error.kind()))?;
-    let mut child = ProcessGroup(started);
-    let output = Arc::new(Output::default());
-    if let Some(pipe) = child.0.stdout.take() {
-        let output = Arc::clone(&output);
-        std::thread::spawn(move || output.fill(pipe));
-    }
-    let status = loop {
-        let ended = child.0.try_wait().map_err(|error| Trouble::NotStarted(error.kind()));
-        let trouble = match ended {
-            Ok(Some(status)) => break status,
-            Err(trouble) => trouble,
-            Ok(None) if output.is_full() => Trouble::TooMuch,
-            Ok(None) if stopped.load(Ordering::Relaxed) => Trouble::Stopped,
-            Ok(None) if Instant::now() >= end => Trouble::TooSlow,
-            Ok(None) => {
-                std::thread::sleep(PAUSE);
-                continue;
-            }
-        };
-        child.kill();
-        return Err(trouble);
-    };
-    let last = Instant::now() + LAST_BYTES;
-    while !output.ended.load(Ordering::Acquire) && Instant::now() < last {
-        std::thread::sleep(PAUSE);
-    }
-    if output.is_full() {
-        return Err(Trouble::TooMuch);
-    }
+    let (status, output) = command.output(vec![], longest, stopped)?;
     if !status.success() {
         return Err(Trouble::Failed(status));
     }
-    key_of(&output.bytes())
+    key_of(&output)
 }
 
 /// Returns the key in the first line of an output.
@@ -127,38 +82,11 @@ fn key_of(output: &[u8]) -> Result<Secret, Trouble> {
     }
 }
 
-/// The bytes that the command has printed so far, at most one more than [`MAX_OUTPUT`].
-#[derive(Default)]
-struct Output {
-    bytes: Mutex<Vec<u8>>,
-    ended: AtomicBool,
-}
-
-impl Output {
-    fn fill(&self, mut pipe: impl Read) {
-        let mut piece = [0; 4096];
-        while let Ok(read @ 1..) = pipe.read(&mut piece) {
-            let mut bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
-            let room = (MAX_OUTPUT + 1).saturating_sub(bytes.len());
-            bytes.extend_from_slice(&piece[..read.min(room)]);
-            if bytes.len() > MAX_OUTPUT {
-                break;
-            }
-        }
-        self.ended.store(true, Ordering::Release);
-    }
-
-    fn is_full(&self) -> bool {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).len() > MAX_OUTPUT
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::io;
+    use std::time::Instant;
+
     use super::*;
 
     fn run(script: &str, longest: Duration) -> Result<Secret, Trouble> {
@@ -198,21 +126,22 @@ mod tests {
         assert!(matches!(key("echo sk-then-a-signal; kill -9 $$"), Err(Trouble::Failed(_))));
         let missing = UserCommand::new(vec!["/nonexistent/pass".into()]).unwrap();
         let missing = first_line(&missing, LONGEST, &AtomicBool::new(false));
-        assert_eq!(missing, Err(Trouble::NotStarted(io::ErrorKind::NotFound)));
+        assert_eq!(missing, Err(NoOutput::NotStarted(io::ErrorKind::NotFound).into()));
     }
 
     // CONFIG-47
     #[test]
     fn a_command_that_floods_or_hangs_is_killed_with_its_children() {
-        assert_eq!(key("yes"), Err(Trouble::TooMuch));
-        assert_eq!(key("yes | cat"), Err(Trouble::TooMuch));
+        assert_eq!(key("yes"), Err(NoOutput::TooMuch.into()));
+        assert_eq!(key("yes | cat"), Err(NoOutput::TooMuch.into()));
         let temp = tempfile::tempdir().unwrap();
         let file = temp.path().join("pid");
         let script = format!("sleep 600 & echo $! > {}; wait", file.display());
-        assert_eq!(run(&script, Duration::from_secs(1)), Err(Trouble::TooSlow));
+        let second = Duration::from_secs(1);
+        assert_eq!(run(&script, second), Err(NoOutput::TooSlow(second).into()));
         let pid: u32 = std::fs::read_to_string(file).unwrap().trim().parse().unwrap();
         while !matches!(act_core::process::look_up(pid), Ok(None)) {
-            std::thread::sleep(PAUSE);
+            std::thread::sleep(Duration::from_millis(5));
         }
     }
 

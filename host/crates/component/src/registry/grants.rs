@@ -67,10 +67,28 @@ pub struct Approval {
     /// The bytes that had this name before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub before: Option<Sha256>,
+    /// Where the bytes were fetched from; `None` for a file.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source: Option<Source>,
     pub grants: Grant,
     /// Limits that the user set for this name. They hold for later versions of the component too.
     #[serde(default, skip_serializing_if = "Ceiling::is_nothing")]
     pub narrowed: Ceiling,
+}
+
+/// An artifact in a registry, from which the bytes of an approval were fetched. It grants nothing: the approval holds for the
+/// bytes, wherever they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
+pub struct Source {
+    /// `oci://HOST/NAME:TAG` or `oci://HOST/NAME@sha256:…`, as the user wrote it.
+    pub reference: String,
+    /// The digest that the reference had then, `sha256:…`.
+    pub digest: String,
+    /// SHA-256 of the public key in DER whose signature was found; `None` for no such signature.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signed_by: Option<String>,
 }
 
 impl Grants {
@@ -218,10 +236,21 @@ impl Approval {
 
     /// The audit record of the approval. `world` is that of its bytes, if it is known.
     fn record(&self, world: Option<&str>) -> act_audit::Approval {
-        let Self { name, sha256, repo, replaces, before, grants, .. } = self;
+        let Self { name, sha256, repo, replaces, before, source, grants, .. } = self;
         let mut words = grants.in_words();
         words.extend(replaces.as_ref().map(|builtin| format!("replaces {builtin}")));
         words.extend(repo.as_ref().map(|repo| format!("repository {repo}")));
+        words.extend(
+            source
+                .as_ref()
+                .map(|Source { reference, digest, .. }| format!("from {reference} {digest}")),
+        );
+        words.extend(
+            source
+                .as_ref()
+                .and_then(|source| source.signed_by.as_ref())
+                .map(|key| format!("signed by {key}")),
+        );
         act_audit::Approval {
             subject: Subject {
                 name: name.to_string(),
@@ -336,6 +365,7 @@ pub enum Change {
         /// Identity of the only repository for which the approval holds.
         repo: Option<String>,
         replaces: Option<ComponentName>,
+        source: Option<Source>,
     },
     /// Lowers the grant of the approved bytes.
     Narrow {
@@ -388,7 +418,18 @@ pub fn change(
         found.get(name.as_str()).cloned().ok_or_else(|| ChangeError::Unknown(name.clone()))
     };
     let after = match change {
-        Change::Approve { name, kind, sha256, bytes, grant, narrowed, seen, repo, replaces } => {
+        Change::Approve {
+            name,
+            kind,
+            sha256,
+            bytes,
+            grant,
+            narrowed,
+            seen,
+            repo,
+            replaces,
+            source,
+        } => {
             let before = found.get(name.as_str()).cloned();
             if before.as_ref() != seen.as_deref() {
                 return Err(ChangeError::Overtaken(name));
@@ -404,6 +445,7 @@ pub fn change(
                 repo,
                 replaces,
                 before: earlier.filter(|earlier| *earlier != sha256),
+                source,
                 sha256,
                 grants: grant,
                 narrowed: *narrowed,
@@ -561,6 +603,11 @@ mod tests {
             kind: Kind::Tool,
             repo: Some("1-2".into()),
             replaces: Some("file-tools".parse().unwrap()),
+            source: Some(Source {
+                reference: "oci://a.example/x:1".into(),
+                digest: "sha256:ab".into(),
+                signed_by: Some("cd".into()),
+            }),
             grants: Grant {
                 env: ["FOO".parse().unwrap()].into_iter().collect(),
                 ..Grant::builtin_tool()

@@ -7,7 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Approval, Registry, StoreError, kind};
+use super::{Approval, Registry, Source, StoreError, kind};
 use act_core::Document;
 
 use crate::{Ceiling, Grant, Inspection, Kind, Need, builtin};
@@ -47,6 +47,8 @@ pub struct ComponentDocument {
     pub scope: &'static str,
     pub approved_at: Option<String>,
     pub revoked_at: Option<String>,
+    /// The registry from which the approved bytes were fetched; null for a file.
+    pub source: Option<Source>,
     pub imports: Vec<String>,
     pub needs: Vec<Need>,
     /// The effective grant of each capability, by its name.
@@ -203,6 +205,7 @@ fn describe_approval(
         },
         approved_at: Some(approval.approved_at.clone()),
         revoked_at: approval.revoked_at.clone(),
+        source: approval.source.clone(),
         grants: approval.grants.clone(),
         narrowed: approval.narrowed.clone(),
         ..document
@@ -264,6 +267,7 @@ fn without_bytes(name: &str, kind: Kind, state: State, sha256: &str) -> Componen
         scope: "all",
         approved_at: None,
         revoked_at: None,
+        source: None,
         imports: vec![],
         needs: vec![],
         grants: Grant::default(),

@@ -14,9 +14,9 @@ mod trusted;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-pub use grants::{Approval, Change, ChangeError, Grants, GrantsFile, change, is_reserved};
+pub use grants::{Approval, Change, ChangeError, Grants, GrantsFile, Source, change, is_reserved};
 pub use listing::{ComponentDocument, ComponentList, State, UsageHistory, list, usage_history};
-pub use policy::Policy;
+pub use policy::{Policy, SignatureKey};
 pub use store::{ComponentStore, StoreError, read_component_file};
 pub use trusted::{FileError, anchor_command};
 
@@ -317,23 +317,41 @@ impl Registry {
             );
             return Err(Refused::Unusable { name, why });
         }
+        self.check_signature(approval)?;
         let admitted = inspection.admit(&approval.grants, &self.policy.ceiling);
         let admitted = admitted.map_err(|why| Refused::NotAdmitted { name: name.clone(), why })?;
         let replaces = approval.replaces.as_ref().map(ToString::to_string);
         Ok(Member { name, kind: approval.kind, replaces, sha256, admitted })
     }
 
+    /// Checks that the policy's signature was found when the component was approved.
+    fn check_signature(&self, approval: &Approval) -> Result<(), Refused> {
+        let required = &self.policy.require_signature;
+        let signed_by = approval.source.as_ref().and_then(|source| source.signed_by.as_ref());
+        let is_signed = signed_by.is_some_and(|id| required.iter().any(|key| key.id() == *id));
+        if required.is_empty() || is_signed {
+            return Ok(());
+        }
+        let (name, sha256) = (approval.name.to_string(), approval.sha256.to_string());
+        Err(Refused::Unsigned { name, sha256 })
+    }
+
     /// The requested path for a command that the user runs in any directory: absolute if the repository is known.
     fn absolute_path(&self, request: &ComponentRequest) -> String {
         match &self.repo {
-            Some(repo) => repo.root.join(&request.path).display().to_string(),
-            None => request.path.clone(),
+            Some(repo) if !request.is_in_registry() => {
+                repo.root.join(&request.path).display().to_string()
+            }
+            _ => request.path.clone(),
         }
     }
 
     /// The bytes of the repository's own file, or `None` if it cannot be read. Links out of the repository are not
-    /// followed.
+    /// followed, and a request of a repository fetches nothing.
     fn file_bytes(&self, request: &ComponentRequest) -> Option<Vec<u8>> {
+        if request.is_in_registry() {
+            return None;
+        }
         let view = RepoView::open(&self.repo.as_ref()?.root, Profile::Tool).ok()?;
         let entry = view.resolve("", &request.path, FollowLinks::Yes).ok()?;
         match entry.handle {
@@ -429,6 +447,10 @@ pub enum Refused {
     InvalidRequest { name: String, why: String },
     #[error("both `{first}` and `{second}` replace `{builtin}`")]
     TwoReplace { first: String, second: String, builtin: String },
+    #[error(
+        "component `{name}` was approved without a signature that the administrator's policy.toml requires"
+    )]
+    Unsigned { name: String, sha256: String },
     #[error("component `{name}` is refused: {why}")]
     NotAdmitted { name: String, why: AdmissionError },
     #[error("no Scout `{name}` is approved here")]
@@ -476,6 +498,7 @@ impl Refused {
             }
             Self::InvalidRequest { .. } => "name_reserved",
             Self::NotAdmitted { .. } | Self::Unusable { .. } => "component_refused",
+            Self::Unsigned { .. } => "signature_required",
             Self::Unreadable { .. } => "component_unreadable",
         }
     }
@@ -486,6 +509,7 @@ impl Refused {
             Self::Unapproved { name, sha256, .. }
             | Self::Revoked { name, sha256, .. }
             | Self::Missing { name, sha256 }
+            | Self::Unsigned { name, sha256 }
             | Self::NotAScout { name, sha256 }
             | Self::Elsewhere { name, sha256 }
             | Self::ReplacesBuiltin { name, sha256, .. }
@@ -553,6 +577,10 @@ impl Refused {
             Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
             Self::InvalidRequest { .. } => "correct `components` in agent.yaml".to_owned(),
             Self::TwoReplace { second, .. } => components_command("revoke", second),
+            Self::Unsigned { name, .. } => format!(
+                "approve a signed one from a registry under the name `{name}`, or `{}`",
+                components_command("revoke", name)
+            ),
             Self::NotAdmitted { .. } | Self::Unusable { .. } => {
                 "`act components inspect FILE` shows what it imports and needs".to_owned()
             }
@@ -573,10 +601,16 @@ fn approve_command(file: &str, name: &str, sha256: &str) -> String {
 
 /// The two commands that inspect a file and approve it.
 fn to_approve(name: &str, path: &str, sha256: &str, replaces: Option<&str>) -> String {
-    let inspect = components_command("inspect", path);
     let approve = approve_command(path, name, sha256);
     let replaces = replaces.map(|builtin| format!(" --replaces {}", shell_word(builtin)));
     let replaces = replaces.unwrap_or_default();
+    if act_config::is_in_registry(path) {
+        let look = components_command("pull", path);
+        return format!(
+            "fetch it with `{look}` and look at it; to approve it: {approve}{replaces}"
+        );
+    }
+    let inspect = components_command("inspect", path);
     format!("look at it with `{inspect}`; to approve it: {approve}{replaces}")
 }
 

@@ -7,14 +7,19 @@ use std::time::Duration;
 
 use act_config::{ConfigCeiling, VerifierTable};
 use act_core::Usd;
+use act_core::public_key::PublicKey;
 use act_fs::trusted::{Owner, open_directory, read_text};
+use act_workspace::digest;
 use serde::Deserialize;
+use toml::Spanned;
 
 use super::trusted::{self, FileError};
 use crate::{Capability, Ceiling, Grant};
 
 const PATH: &str = "/etc/act/policy.toml";
 const MAX_BYTES: u64 = 1 << 20;
+/// Maximum number of bytes of a file with a public key, which has some hundred.
+const MAX_KEY: u64 = 64 << 10;
 
 /// The policy in force, for built-in components too. Without a file it limits nothing.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +31,24 @@ pub struct Policy {
     pub allow_unpinned_images: bool,
     /// The engines on which a run counts, by their addresses and ids; `None` for every engine.
     engines: Option<Vec<String>>,
+    /// The keys of which one must have signed a component, by the names of their files. Without a key no signature is required.
+    pub require_signature: Vec<SignatureKey>,
     /// The upper limits for `agent.yaml`.
     pub config: ConfigCeiling,
+}
+
+/// A public key that the policy names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignatureKey {
+    pub file: String,
+    pub key: PublicKey,
+}
+
+impl SignatureKey {
+    /// SHA-256 of the key in DER, by which an approval names it.
+    pub fn id(&self) -> String {
+        digest(self.key.spki())
+    }
 }
 
 impl Default for Policy {
@@ -37,6 +58,7 @@ impl Default for Policy {
             require_anchor: false,
             allow_unpinned_images: true,
             engines: None,
+            require_signature: vec![],
             config: ConfigCeiling::default(),
         }
     }
@@ -49,6 +71,8 @@ struct PolicyFile {
     allow_unpinned_images: Option<bool>,
     /// Addresses and ids of container engines. Names would prove nothing: every user chooses those in `engines.toml`.
     engines: Option<Vec<String>>,
+    /// Files with public keys in PEM, beside the policy or by their absolute paths.
+    require_signature: Option<Spanned<Vec<String>>>,
     /// False keeps the instructions of every repository from the model. `agent.yaml` has the same key.
     agents_md: Option<bool>,
     /// Names of capabilities that no component gets.
@@ -93,12 +117,17 @@ impl Policy {
             return Ok(Self::default());
         };
         match read_text(&dir, name, MAX_BYTES, owner).map_err(untrusted)? {
-            Some(text) => Self::parse(&text, &path),
+            Some(text) => Self::parse(&text, &path, |file| read_key(&path, file, owner)),
             None => Ok(Self::default()),
         }
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Self, FileError> {
+    /// Reads a policy. `key` reads the file of a public key.
+    fn parse(
+        text: &str,
+        path: &Path,
+        key: impl Fn(&str) -> Result<PublicKey, String>,
+    ) -> Result<Self, FileError> {
         let written: PolicyFile = trusted::parse(text, path)?;
         if !written.ceiling.withheld.is_empty() {
             let at = text.find("withheld").unwrap_or_default();
@@ -131,6 +160,7 @@ impl Policy {
             require_anchor: written.require_anchor,
             allow_unpinned_images: written.allow_unpinned_images.unwrap_or(true),
             engines: written.engines,
+            require_signature: signature_keys(written.require_signature, text, path, key)?,
             config,
         })
     }
@@ -139,6 +169,41 @@ impl Policy {
     pub fn allows_engine(&self, address: &str, id: Option<&str>) -> bool {
         let is_named = |name: &String| name == address || Some(name.as_str()) == id;
         self.engines.as_ref().is_none_or(|engines| engines.iter().any(is_named))
+    }
+}
+
+fn signature_keys(
+    files: Option<Spanned<Vec<String>>>,
+    text: &str,
+    path: &Path,
+    key: impl Fn(&str) -> Result<PublicKey, String>,
+) -> Result<Vec<SignatureKey>, FileError> {
+    let Some(files) = files else { return Ok(vec![]) };
+    let malformed = |why: &str| trusted::malformed(text, path, files.span().start, why);
+    // An empty list could mean that nothing or everything is signed well enough.
+    if files.get_ref().is_empty() {
+        return Err(malformed("`require_signature` names at least one file with a public key"));
+    }
+    let key = |file: &String| match key(file) {
+        Ok(key) => Ok(SignatureKey { file: file.clone(), key }),
+        Err(why) => Err(malformed(&format!("`require_signature`: {} {why}", file.escape_debug()))),
+    };
+    files.get_ref().iter().map(key).collect()
+}
+
+/// Reads a public key under the conditions of the policy, because whoever writes it decides which signatures count.
+fn read_key(policy: &Path, file: &str, owner: Owner) -> Result<PublicKey, String> {
+    let path = policy.parent().unwrap_or(policy).join(file);
+    let (Some(directory), Some(name)) = (path.parent(), path.file_name().and_then(|n| n.to_str()))
+    else {
+        return Err("is not a file name".to_owned());
+    };
+    let dir = open_directory(directory, None, owner)?.ok_or("does not exist")?;
+    let pem = read_text(&dir, name, MAX_KEY, owner)?.ok_or("does not exist")?;
+    match PublicKey::from_pem(pem.as_bytes()) {
+        Ok(key) if key.is_p256() => Ok(key),
+        Ok(_) => Err("is no key of P-256, which cosign signs with".to_owned()),
+        Err(why) => Err(format!("cannot be used: {why}")),
     }
 }
 
@@ -153,12 +218,56 @@ fn path_and_owner() -> (PathBuf, Owner) {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
     use crate::Clock;
     use act_config::User;
 
     fn parse(text: &str) -> Result<Policy, String> {
-        Policy::parse(text, Path::new("policy.toml")).map_err(|error| error.to_string())
+        let read = |file: &str| read_key(Path::new("/nonexistent/policy.toml"), file, Owner::Root);
+        Policy::parse(text, Path::new("policy.toml"), read).map_err(|error| error.to_string())
+    }
+
+    // OCI-22
+    #[test]
+    fn a_policy_names_keys_of_cosign_and_reads_them_as_it_is_read_itself() {
+        let temp = tempfile::tempdir().unwrap();
+        let policy = temp.path().join("policy.toml");
+        let write = |name: &str, text: &str, mode: u32| {
+            fs::write(temp.path().join(name), text).unwrap();
+            fs::set_permissions(temp.path().join(name), fs::Permissions::from_mode(mode)).unwrap();
+        };
+        let p256 = "-----BEGIN PUBLIC KEY-----\n\
+            MFkwEwYHKoZIzj0CAQYIKoZIzj0DAQcDQgAE7pBlkILi/WN1X8FiQTlZBK2/GlQD\n\
+            Ol9bn1iDaSE8B5Eu+uccNndQid2Nmgp8mrTWhT2XhZbshUGMDSDx/6jwvw==\n-----END PUBLIC KEY-----\n";
+        let ed25519 = "-----BEGIN PUBLIC KEY-----\n\
+            MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=\n-----END PUBLIC KEY-----\n";
+        write("one.pem", p256, 0o644);
+        write("other.pem", ed25519, 0o644);
+        write("open.pem", p256, 0o666);
+        write("text.pem", "no key", 0o644);
+        let parse = |text: &str| {
+            let read = |file: &str| read_key(&policy, file, Owner::CallerAsRoot);
+            Policy::parse(text, &policy, read).map_err(|error| error.to_string())
+        };
+        let absolute = temp.path().join("one.pem");
+        let both = format!("require_signature = [\"one.pem\", \"{}\"]", absolute.display());
+        let keys = parse(&both).unwrap().require_signature;
+        assert_eq!((keys.len(), keys[0].file.as_str()), (2, "one.pem"));
+        assert_eq!(keys[0].key, keys[1].key);
+        assert_eq!(parse("").unwrap().require_signature, []);
+        for (files, why) in [
+            ("[]", "at least one file"),
+            ("[\"other.pem\"]", "other.pem is no key of P-256"),
+            ("[\"one.pem\", \"open.pem\"]", "open.pem has mode 0666"),
+            ("[\"text.pem\"]", "holds no public key in PEM"),
+            ("[\"missing.pem\"]", "missing.pem does not exist"),
+        ] {
+            let error = parse(&format!("require_signature = {files}")).unwrap_err();
+            assert!(error.contains(why), "{files}: {error}");
+        }
     }
 
     // CAPABILITY-19

@@ -6,15 +6,13 @@ use std::path::Path;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use ring::rand::SystemRandom;
-use ring::signature::{
-    ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, ED25519, EcdsaKeyPair, Ed25519KeyPair,
-    KeyPair, UnparsedPublicKey,
-};
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+use rustls_pki_types::PrivatePkcs8KeyDer;
 use rustls_pki_types::pem::PemObject;
-use rustls_pki_types::{PrivatePkcs8KeyDer, SubjectPublicKeyInfoDer};
 use serde::{Deserialize, Serialize};
 
 use act_core::Failure;
+use act_core::public_key::{ED25519_SPKI, P256_SPKI, PublicKey, dsse_message};
 use act_fs::trusted::{Owner, open_directory, read_text};
 use act_fs::{Dir, Sha256};
 use act_workspace::RootIdentity;
@@ -26,14 +24,6 @@ const MAX_KEY: u64 = 64 << 10;
 const MAX_ENVELOPE: u64 = 16 << 20;
 /// Maximum number of signatures that are tried.
 const MAX_SIGNATURES: usize = 16;
-/// The beginnings of public keys in DER (SubjectPublicKeyInfo), before the bytes of the key.
-const ED25519_SPKI: &[u8] =
-    &[0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-const P256_SPKI: &[u8] = &[
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a,
-    0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-
 /// A DSSE envelope.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -60,13 +50,6 @@ pub struct Signature {
     pub sig: String,
 }
 
-/// Returns the bytes that a signature covers: the pre-authentication encoding of DSSE.
-fn covered(payload_type: &str, payload: &[u8]) -> Vec<u8> {
-    let head =
-        format!("DSSEv1 {} {payload_type} {} ", payload_type.len(), payload.len()).into_bytes();
-    [head, payload.to_vec()].concat()
-}
-
 /// The repositories in which a private key must not lie, because a task could read or replace it there.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Repositories<'a> {
@@ -87,7 +70,7 @@ pub(super) fn sign(
     repos: Repositories<'_>,
 ) -> Result<Envelope, Failure> {
     let pem = read_private(key, repos).map_err(|why| unusable(key, &why))?;
-    let message = covered(PAYLOAD_TYPE, statement);
+    let message = dsse_message(PAYLOAD_TYPE, statement);
     let (sig, spki) = signed(pem.as_bytes(), &message).map_err(|why| unusable(key, &why))?;
     let signature = Signature { keyid: Sha256::of(&spki).to_string(), sig: STANDARD.encode(sig) };
     Ok(Envelope {
@@ -165,8 +148,7 @@ pub(crate) fn checked(envelope: &Path, key: &Path) -> Result<Signed, Failure> {
     };
     let text = read(envelope, MAX_ENVELOPE).map_err(unread)?;
     let pem = read(key, MAX_KEY).map_err(|why| unusable(key, &why))?;
-    let spki = SubjectPublicKeyInfoDer::from_pem_slice(&pem)
-        .map_err(|_| unusable(key, "it holds no public key in PEM"))?;
+    let public = PublicKey::from_pem(&pem).map_err(|why| unusable(key, &why.to_string()))?;
     let parsed: Result<Envelope, _> = serde_json::from_slice(&text);
     let not_signed = |why: &str| {
         let message = format!("the statement {}: {why}", envelope.display());
@@ -177,62 +159,15 @@ pub(crate) fn checked(envelope: &Path, key: &Path) -> Result<Signed, Failure> {
         return Err(not_signed("it is no DSSE envelope, so it has no signature"));
     };
     let payload = STANDARD.decode(payload).map_err(|_| not_signed("its payload is not Base64"))?;
-    let message = covered(&payload_type, &payload);
-    let algorithm = public_key(spki.as_ref()).map_err(|why| unusable(key, why))?;
+    let message = dsse_message(&payload_type, &payload);
     let is_valid = |signature: &Signature| {
         let sig = STANDARD.decode(&signature.sig);
-        sig.is_ok_and(|sig| algorithm.verify(&message, &sig).is_ok())
+        sig.is_ok_and(|sig| public.verifies(&message, &sig))
     };
     if payload_type != PAYLOAD_TYPE || !signatures.iter().take(MAX_SIGNATURES).any(is_valid) {
         return Err(not_signed("no signature in it is one of this key"));
     }
-    Ok(Signed { payload, keyid: Sha256::of(spki.as_ref()).to_string() })
-}
-
-fn public_key(spki: &[u8]) -> Result<UnparsedPublicKey<&[u8]>, &'static str> {
-    if let Some(key) = spki.strip_prefix(ED25519_SPKI) {
-        if is_weak(key) {
-            return Err("its key is a point of small order or is written in a second way, so \
-                        signatures of it prove nothing");
-        }
-        return Ok(UnparsedPublicKey::new(&ED25519, key));
-    }
-    let key = spki.strip_prefix(P256_SPKI).ok_or("its key is neither Ed25519 nor P-256")?;
-    Ok(UnparsedPublicKey::new(&ECDSA_P256_SHA256_ASN1, key))
-}
-
-/// The y coordinates, in the order of their bytes, of the eight points of Ed25519's curve whose order divides 8. Everybody can
-/// make a signature that holds for such a key and any message; the library for signatures accepts them.
-const SMALL_ORDER: [[u8; 32]; 5] = [
-    filled(0, 0, 0),
-    filled(1, 0, 0),
-    filled(0xec, 0xff, 0x7f),
-    [
-        0x26, 0xe8, 0x95, 0x8f, 0xc2, 0xb2, 0x27, 0xb0, 0x45, 0xc3, 0xf4, 0x89, 0xf2, 0xef, 0x98,
-        0xf0, 0xd5, 0xdf, 0xac, 0x05, 0xd3, 0xc6, 0x33, 0x39, 0xb1, 0x38, 0x02, 0x88, 0x6d, 0x53,
-        0xfc, 0x05,
-    ],
-    [
-        0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67,
-        0x0f, 0x2a, 0x20, 0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac,
-        0x03, 0x7a,
-    ],
-];
-
-const fn filled(first: u8, middle: u8, last: u8) -> [u8; 32] {
-    let mut bytes = [middle; 32];
-    bytes[0] = first;
-    bytes[31] = last;
-    bytes
-}
-
-/// Returns whether a public key of Ed25519 is a point of small order, or has a y coordinate that is not below the prime
-/// 2^255 - 19. The last bit is the sign of x.
-fn is_weak(key: &[u8]) -> bool {
-    let Ok(mut y) = <[u8; 32]>::try_from(key) else { return false };
-    y[31] &= 0x7f;
-    let is_reduced = y[0] < 0xed || y[1..31].iter().any(|byte| *byte != 0xff) || y[31] != 0x7f;
-    !is_reduced || SMALL_ORDER.contains(&y)
+    Ok(Signed { payload, keyid: Sha256::of(public.spki()).to_string() })
 }
 
 /// Reads a file that the user named; a link is followed.
@@ -353,39 +288,6 @@ mod tests {
         assert!(why(&private, None).contains("unencrypted"));
         let rsa = Keys::new(&["-algorithm", "RSA"]).unwrap();
         assert!(why(&rsa.path("private"), None).contains("neither Ed25519 nor P-256"));
-    }
-
-    // AUDIT-25
-    #[test]
-    fn a_public_key_for_which_everybody_can_sign_is_refused() {
-        let keys = Keys(tempfile::tempdir().unwrap());
-        let payload = b"{\"forged\":true}";
-        // R is the neutral element and S is 0: the equation holds for a key of small order and half of all messages or more.
-        let sig = [filled(1, 0, 0), [0; 32]].concat();
-        let envelope = Envelope {
-            payload_type: PAYLOAD_TYPE.to_owned(),
-            payload: STANDARD.encode(payload),
-            signatures: vec![Signature { keyid: String::new(), sig: STANDARD.encode(sig) }],
-        };
-        let path = keys.store(&envelope);
-        let code = |key: [u8; 32]| {
-            let der = STANDARD.encode([ED25519_SPKI, &key].concat());
-            let pem = format!("-----BEGIN PUBLIC KEY-----\n{der}\n-----END PUBLIC KEY-----\n");
-            std::fs::write(keys.path("public"), pem).unwrap();
-            checked(&path, &keys.path("public")).map(|_| "holds").unwrap_or_else(|error| error.code)
-        };
-        let signed = |mut key: [u8; 32]| {
-            key[31] |= 0x80;
-            key
-        };
-        for key in SMALL_ORDER.into_iter().flat_map(|key| [key, signed(key)]) {
-            assert_eq!(code(key), "key_unusable", "{key:?}");
-        }
-        for y in 0xed..=0xff {
-            let twice = filled(y, 0xff, 0x7f);
-            assert_eq!((code(twice), code(signed(twice))), ("key_unusable", "key_unusable"));
-        }
-        assert_eq!(code(filled(9, 0, 0)), "statement_not_signed");
     }
 
     #[test]

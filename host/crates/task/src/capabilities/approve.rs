@@ -8,10 +8,11 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::capabilities::{
-    RepoRegistry, apply, component_file, component_name, not_a_component, over_limit, used, what,
+    Fetched, RepoRegistry, Signature, apply, component_file, component_name, not_a_component, oci,
+    over_limit, used, what,
 };
 use act_agent::scout::OwnReport;
-use act_component::registry::{Approval, Change, ComponentDocument, is_reserved};
+use act_component::registry::{Approval, Change, ComponentDocument, Source, is_reserved};
 use act_component::{
     self, Capability, Ceiling, ComponentHost, ComponentName, Grant, Http, Inspection, Kind,
     LeftOut, Limits, LoadError, LocalOrigin, Manifest, Need, Parties, SuggestedLimits, ValueError,
@@ -29,7 +30,7 @@ const TOKENS: u64 = 100_000;
 /// The arguments of `act components approve`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approve {
-    pub file: PathBuf,
+    pub component: Candidate,
     pub name: String,
     pub replaces: Option<String>,
     /// Only for the repository in use.
@@ -47,6 +48,13 @@ pub struct Approve {
     /// Origins on this machine that the component may reach, each with a literal loopback address.
     pub allow_local: Vec<String>,
     pub start: PathBuf,
+}
+
+/// The component that an approval is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Candidate {
+    File(PathBuf),
+    Fetched(Fetched),
 }
 
 /// A component file as `act components inspect` describes it, without any approval.
@@ -87,6 +95,8 @@ pub struct Proposal {
     pub narrowed: Ceiling,
     pub difference: Option<Difference>,
     pub replaces: Option<ComponentName>,
+    /// The registry that the component was fetched from, and what is known of its signatures.
+    pub source: Option<(Source, Signature)>,
     repo: Option<String>,
     seen: Option<Box<Approval>>,
     start: PathBuf,
@@ -166,7 +176,17 @@ pub fn free_name(text: &str) -> Result<ComponentName, Failure> {
 pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
     let name = free_name(&args.name)?;
     let here = RepoRegistry::open(&args.start)?;
-    let inspection = read(&args.file)?;
+    let (inspection, source) = match &args.component {
+        Candidate::File(file) => {
+            oci::unsigned_file(&here.registry.policy)?;
+            (read(file)?, None)
+        }
+        Candidate::Fetched(Fetched { bytes, source, signature }) => {
+            let inspection = Inspection::of_stranger(bytes.clone());
+            let inspection = inspection.map_err(|error| not_a_component(&source.reference, &error));
+            (inspection?, Some((source.clone(), signature.clone())))
+        }
+    };
     let manifest = &inspection.manifest;
     if let Some(why) = unusable_report(&inspection) {
         return Err(Failure::refused("component_refused", why)
@@ -236,6 +256,7 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         narrowed,
         difference,
         replaces,
+        source,
         repo,
         seen: earlier.map(|earlier| Box::new(earlier.approval)),
         start: args.start,
@@ -288,6 +309,7 @@ impl Proposal {
             seen: self.seen,
             repo: self.repo,
             replaces: self.replaces,
+            source: self.source.map(|(source, _)| source),
         };
         apply(&self.start, change, events)?;
         RepoRegistry::open(&self.start)?.document(self.name.as_str(), &used(super::ALL))

@@ -2,6 +2,7 @@
 
 mod approve;
 mod call;
+mod oci;
 mod pack;
 mod show;
 
@@ -19,10 +20,14 @@ use act_core::event::Events;
 use act_records::artifacts::{ArtifactDir, newest_journals};
 
 pub use approve::{
-    Approve, Difference, FieldChange, InspectDocument, ModelText, Proposal, ToolText, free_name,
-    inspect, propose,
+    Approve, Candidate, Difference, FieldChange, InspectDocument, ModelText, Proposal, ToolText,
+    free_name, inspect, propose,
 };
 pub use call::{Call, CallDocument, call};
+pub use oci::{
+    Fetched, Outdated, OutdatedDocument, PulledDocument, PushedDocument, Signature, Unchecked,
+    confirm, fetch, outdated, pull, push,
+};
 pub use pack::{Packed, pack};
 pub use show::{Narrow, Shown, UsedDocument, WhyDocument, narrow, show, why};
 

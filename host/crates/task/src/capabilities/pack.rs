@@ -54,13 +54,7 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
             _ => not_a_manifest(manifest, &error),
         })?;
     let to = output.unwrap_or_else(|| file.to_owned());
-    replace(&to, &packed).map_err(|error| {
-        Failure::refused(
-            "component_unwritable",
-            format!("{} cannot be written: {error}", to.display()),
-        )
-        .hint("look at the directory and its mode, or name another file with --output")
-    })?;
+    replace(&to, &packed).map_err(|error| unwritable(&to, &error))?;
     Ok(Packed {
         file: to.display().to_string(),
         sha256: digest(&packed),
@@ -73,8 +67,14 @@ fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
         .hint("`act components new` writes a valid one; specs/capabilities.md describes its fields")
 }
 
+pub(super) fn unwritable(to: &Path, error: &io::Error) -> Failure {
+    let message = format!("{} cannot be written: {error}", to.display());
+    Failure::refused("component_unwritable", message)
+        .hint("look at the directory and its mode, or name another file with --output")
+}
+
 /// Replaces the file, which other users may read as far as the umask allows it.
-fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let dir = Dir::open_following(parent.unwrap_or(Path::new(".")))?;
