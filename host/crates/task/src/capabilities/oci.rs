@@ -13,8 +13,8 @@ use crate::capabilities::{RepoRegistry, component_file, not_a_component, pack};
 use act_component::registry::{Approval, Policy, Source};
 use act_component::{ComponentName, Inspection};
 use act_config::UserSettings;
-use act_core::Failure;
 use act_core::public_key::PublicKey;
+use act_core::{Document, Failure};
 use act_fs::Dir;
 use act_oci::{
     Access, Contents, Digest, DockerConfig, Reference, ReferenceError, Registry, RegistryError,
@@ -69,6 +69,10 @@ pub struct PulledDocument {
     pub bytes: u64,
 }
 
+impl Document for PulledDocument {
+    const NAME: &'static str = "components-pull";
+}
+
 /// A component that was stored in a registry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -81,6 +85,10 @@ pub struct PushedDocument {
     pub bytes: u64,
 }
 
+impl Document for PushedDocument {
+    const NAME: &'static str = "components-push";
+}
+
 /// The approved components whose tags lead elsewhere now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -90,6 +98,10 @@ pub struct OutdatedDocument {
     pub current: Vec<String>,
     /// Components whose tags could not be looked up.
     pub unchecked: Vec<Unchecked>,
+}
+
+impl Document for OutdatedDocument {
+    const NAME: &'static str = "components-outdated";
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -442,8 +454,8 @@ mod tests {
     #[test]
     fn the_schemas_are_published() {
         // EVENT-8
-        schema::holds::<PulledDocument>("components-pull");
-        schema::holds::<PushedDocument>("components-push");
-        schema::holds::<OutdatedDocument>("components-outdated");
+        schema::document_holds::<PulledDocument>();
+        schema::document_holds::<PushedDocument>();
+        schema::document_holds::<OutdatedDocument>();
     }
 }
