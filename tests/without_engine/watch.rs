@@ -6,6 +6,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use act_core::process::Process;
+use act_records::artifacts::ArtifactDir;
+use act_records::store::{Flags, Store, Submission};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::harness::{Act, program};
@@ -188,4 +191,98 @@ fn another_user_gets_nothing_by_port_socket_files_or_proc() {
     let script = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(b'GET /api/tasks HTTP/1.1\\r\\nHost: localhost\\r\\nConnection: close\\r\\n\\r\\n'); print(s.recv(100))";
     let owner = stranger(&format!("python3 -c \"{script}\" {} 2>&1", socket.display()));
     assert!(owner.contains("200 OK"), "{owner}");
+}
+
+// WATCH-20, WATCH-21
+#[test]
+fn a_full_disk_takes_nothing_from_those_who_watch_that_a_journal_has() {
+    let act = Act::new();
+    std::fs::create_dir_all(act.artifacts()).unwrap();
+    let Some(disk) = Small::mount(&act.artifacts()) else {
+        return act_core::testing::skip("a small file system needs the privilege to mount one");
+    };
+    let private = tempfile::tempdir().unwrap();
+    let socket = private.path().join("watch.sock");
+    // The store and the journal exist before the disk is full.
+    let artifacts = ArtifactDir::open(&act.artifacts(), &act.repo()).unwrap();
+    let store = Store::open(&artifacts.state().unwrap(), &act.artifacts().join("state")).unwrap();
+    let mut journal = artifacts.create_journal("t-aaaaaa").unwrap().file;
+    let task = Submission {
+        task_id: "t-aaaaaa",
+        repo: "r",
+        root: "/repo",
+        text: "fill the disk",
+        flags: &Flags::default(),
+        owner: &Process::this(),
+    };
+    store.submit(&task).unwrap();
+    assert!(store.start("t-aaaaaa", &Process::this()).unwrap());
+    let mut watch = Watch::of(act.piped(&["watch", "--socket", socket.to_str().unwrap()]));
+    assert_eq!(watch.line(), format!("unix:{}", socket.display()));
+    // One journal line to the last byte that fits, then a line that fits only in part.
+    let line = |seq: usize| {
+        format!("{{\"v\":1,\"seq\":{seq},\"type\":\"milestone\",\"text\":\"{:0500}\"}}\n", seq)
+    };
+    let mut whole = 0;
+    let left = loop {
+        let text = line(whole + 1);
+        if let Err((error, written)) = append(&mut journal, text.as_bytes()) {
+            assert_eq!(error.kind(), std::io::ErrorKind::StorageFull);
+            break text[written..].to_owned();
+        }
+        whole += 1;
+    };
+    assert!(whole > 100, "{whole} lines fit");
+    let connect = || std::os::unix::net::UnixStream::connect(&socket).unwrap();
+    let mut stream = connect();
+    write!(stream, "GET /api/events?after=start HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+    let events = BufReader::new(stream).lines().map_while(Result::ok);
+    let mut events = events.filter_map(|line| line.strip_prefix("data: {\"v\"").map(str::to_owned));
+    for seq in 1..=whole {
+        assert!(events.next().unwrap().contains(&format!("\"seq\":{seq},")), "event {seq}");
+    }
+    let tasks = get(connect(), "localhost", "/api/tasks", "");
+    assert!(tasks.starts_with("HTTP/1.1 200") && tasks.contains("t-aaaaaa"), "{tasks}");
+    // Room is made, and the line becomes whole.
+    disk.grow();
+    journal.write_all(left.as_bytes()).unwrap();
+    assert!(events.next().unwrap().contains(&format!("\"seq\":{},", whole + 1)));
+    assert_eq!(watch.ends_with(Signal::INT), 0);
+}
+
+/// Appends bytes. A failure says how many of them were written.
+fn append(file: &mut std::fs::File, bytes: &[u8]) -> Result<(), (std::io::Error, usize)> {
+    let mut written = 0;
+    while written < bytes.len() {
+        match file.write(&bytes[written..]) {
+            Ok(count) => written += count,
+            Err(error) => return Err((error, written)),
+        }
+    }
+    Ok(())
+}
+
+/// A small file system that ends with the test.
+struct Small(PathBuf);
+
+impl Small {
+    fn mount(place: &Path) -> Option<Self> {
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", "size=2m,mode=700", "small"]).arg(place);
+        let mounted = rustix::process::geteuid().is_root()
+            && mount.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        mounted.then(|| Self(place.to_owned()))
+    }
+
+    fn grow(&self) {
+        let mut mount = Command::new("mount");
+        mount.args(["-o", "remount,size=4m"]).arg(&self.0);
+        assert!(mount.status().unwrap().success());
+    }
+}
+
+impl Drop for Small {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
+    }
 }

@@ -30,6 +30,9 @@ pub(crate) enum Pace {
     Several,
 }
 
+/// The command line of the task.
+pub(crate) const TASK: [&str; 2] = ["run", "leap says that 1900 is a leap year. Fix it."];
+
 fn story(pace: Pace) -> String {
     let rule =
         "    [ $(($1 % 4)) -eq 0 ] && { [ $(($1 % 100)) -ne 0 ] || [ $(($1 % 400)) -eq 0 ]; }";
@@ -58,11 +61,15 @@ fn together(turns: impl IntoIterator<Item = Value>) -> Value {
     json!({"role": "editor", "calls": calls})
 }
 
-/// Starts the program on the task.
-pub(crate) fn start(wire: Wire, pace: Pace) -> Running {
+/// Makes the repository and the model of the task.
+pub(crate) fn prepare(wire: Wire, pace: Pace) -> Act {
     Act::new()
         .files(&FILES)
         .pipeline(image(), &[("test", "sh test.sh")])
         .script_over(wire, &story(pace))
-        .start(["run", "leap says that 1900 is a leap year. Fix it."])
+}
+
+/// Starts the program on the task.
+pub(crate) fn start(wire: Wire, pace: Pace) -> Running {
+    prepare(wire, pace).start(TASK)
 }

@@ -1,10 +1,12 @@
-//! When a task needs a person. The command of `notify` and `act status --follow` ask here, so that they agree.
+//! When a task needs a person. The command of `notify`, `act status --follow` and `act watch` ask here, so that they agree.
 //!
 //! A task that waits or runs needs a person while a question to the person is open. A task that has ended needs one as long as
 //! somebody has to look at its end; [`Store::is_settled`] knows that. A component that a repository requests and that nobody
 //! approved concerns the repository rather than a task: [`awaiting_approval`] names such components.
 
 use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use serde::Serialize;
@@ -126,6 +128,26 @@ impl OpenQuestions {
         }
     }
 
+    /// Reads the end of a journal. A task waits until its question is answered, so an open question is among the last lines.
+    pub fn read(mut journal: File) -> Self {
+        let mut questions = Self::default();
+        let end = journal.metadata().map_or(0, |about| about.len());
+        if journal.seek(SeekFrom::Start(end.saturating_sub(MAX_END))).is_err() {
+            return questions;
+        }
+        let mut bytes = vec![];
+        if journal.take(MAX_END).read_to_end(&mut bytes).is_err() {
+            return questions;
+        }
+        for line in bytes.split(|byte| *byte == b'\n') {
+            // The first line may be half a line, and a hostile journal may hold anything.
+            if let Ok(line) = serde_json::from_slice::<Value>(line) {
+                questions.take_line(&line);
+            }
+        }
+        questions
+    }
+
     /// Returns whether a question is open.
     pub fn is_open(&self) -> bool {
         !self.0.is_empty()
@@ -150,6 +172,10 @@ impl OpenQuestions {
 
 /// Maximum number of open questions of one task.
 const MAX_QUESTIONS: usize = 100;
+
+/// Maximum number of bytes of a journal that are read for its open questions. The lines of one request for a permission have some
+/// hundred bytes.
+const MAX_END: u64 = 256 << 10;
 
 /// Returns the names of the components that the repository at `root` requests and that wait for the approval of a person, also
 /// of those whose bytes differ from the approved ones.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use chrono::Utc;
 
+use crate::attention::{Attention, OpenQuestions, need_of};
 use crate::audit::explain::{Explanation, explained_in};
 use crate::audit::grants::{GrantsAt, grants_in};
 use crate::audit::{AuditFilter, AuditList, Logbook, list_in};
@@ -21,7 +22,7 @@ use crate::status::{History, Lookup, listed, position};
 use act_component::registry::State;
 use act_core::{Failure, RunId};
 use act_records::artifacts::ArtifactDir;
-use act_records::store::{ProposalState, RunRecord, Task, TaskState};
+use act_records::store::{RunRecord, Task, TaskRecord, TaskState};
 
 /// Reads tasks, runs and the audit log of one ARTIFACT_DIR.
 pub struct Observer {
@@ -54,23 +55,29 @@ pub struct Need {
     pub task_id: Option<String>,
     /// Path of the repository's root.
     pub repo: String,
-    /// The name of the component, or the reason of the end.
+    /// The paths of a permission, the name of a component, or the reason of the end.
     pub what: Option<String>,
 }
+
+/// All that waits for a person, as far as a page lists it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Needs {
+    /// At most 100, the most urgent kinds first.
+    pub needs: Vec<Need>,
+    /// There are more.
+    pub more: bool,
+}
+
+/// Maximum number of needs that are listed. A person does not read further, and a store may hold 100,000 reports.
+const MAX_NEEDS: usize = 100;
 
 /// Why a person is needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NeedKind {
-    /// A task gave up, and its report is not resolved.
-    Stuck,
-    /// The machine failed, and no later task of the repository has ended.
-    Infra,
-    /// A dry run has a proposal that nobody applied.
-    Proposed,
+    /// [`needs_person`](crate::needs_person) says so, or a repository requests a component that nobody approved.
+    Attention(Attention),
     /// The process of a task was stopped by a signal.
     Stalled,
-    /// The repository requests a component that the user has not approved.
-    Component,
 }
 
 impl Observer {
@@ -154,53 +161,62 @@ impl Observer {
     /// # Errors
     ///
     /// The store cannot be read.
-    pub fn needs(&self, tasks: &[Task]) -> Result<Vec<Need>, Failure> {
-        let store = &self.lookup.store;
-        let of = |kind, task: &Task| Need {
-            kind,
-            task_id: Some(task.task_id.clone()),
-            repo: task.repo.root().to_owned(),
-            what: task.reason.clone(),
-        };
+    pub fn needs(&self, tasks: &[Task]) -> Result<Needs, Failure> {
         let mut needs = vec![];
-        for report in store.unresolved_stuck_reports()? {
-            let task = store.task(&report.task_id)?;
-            needs.extend(task.map(|task| Need {
-                kind: NeedKind::Stuck,
-                repo: task.repository().to_owned(),
-                task_id: Some(task.task_id),
-                what: task.reason,
-            }));
-        }
-        let mut ended: Vec<&str> = vec![];
         let mut roots: Vec<&str> = vec![];
         for task in tasks {
             if !roots.contains(&task.repo.root()) {
                 roots.push(task.repo.root());
             }
-            if task.owner == Some("stalled") {
-                needs.push(of(NeedKind::Stalled, task));
-            }
-            if !task.state.is_final() {
-                continue;
-            }
-            let is_last = !ended.contains(&task.repo.root());
-            ended.push(task.repo.root());
-            if task.state == TaskState::InfraError && is_last {
-                needs.push(of(NeedKind::Infra, task));
-            }
-            if task.state == TaskState::Proposed {
-                let proposal = store.proposal(&task.task_id)?;
-                if proposal.is_some_and(|proposal| proposal.state == ProposalState::Open) {
-                    needs.push(of(NeedKind::Proposed, task));
-                }
+            needs.extend(self.needs_of(task)?);
+        }
+        // A report may belong to a task that is older than the given ones.
+        // One more than is listed shows that there are more.
+        for report in self.lookup.store.newest_unresolved_stuck_reports(MAX_NEEDS + 1)? {
+            if tasks.iter().all(|task| task.task_id != report.task_id)
+                && let Some(record) = self.lookup.store.task(&report.task_id)?
+            {
+                needs.extend(self.need(&record)?);
             }
         }
         for root in roots.into_iter().take(MAX_REPOSITORIES) {
             needs.extend(unapproved(root));
         }
         needs.sort_by_key(|need| need.kind);
-        Ok(needs)
+        let more = needs.len() > MAX_NEEDS;
+        needs.truncate(MAX_NEEDS);
+        Ok(Needs { needs, more })
+    }
+
+    /// Returns why one task waits for a person.
+    ///
+    /// # Errors
+    ///
+    /// The store cannot be read.
+    pub fn needs_of(&self, task: &Task) -> Result<Vec<Need>, Failure> {
+        let Some(record) = self.lookup.store.task(&task.task_id)? else { return Ok(vec![]) };
+        let stalled = (task.owner == Some("stalled"))
+            .then(|| need(NeedKind::Stalled, &record, record.reason.clone()));
+        Ok(self.need(&record)?.into_iter().chain(stalled).collect())
+    }
+
+    fn need(&self, record: &TaskRecord) -> Result<Option<Need>, Failure> {
+        let questions = match record.state.is_final() {
+            true => OpenQuestions::default(),
+            // A journal that cannot be opened asks nothing.
+            false => match self.lookup.artifacts.open_journal(&record.task_id) {
+                Ok(Some(journal)) => OpenQuestions::read(journal),
+                Ok(None) | Err(_) => OpenQuestions::default(),
+            },
+        };
+        let attention = need_of(&self.lookup.store, record, questions.is_open())?;
+        Ok(attention.map(|attention| {
+            let what = match attention {
+                Attention::Permission => Some(questions.paths().collect::<Vec<_>>().join(", ")),
+                _ => record.reason.clone(),
+            };
+            need(NeedKind::Attention(attention), record, what)
+        }))
     }
 
     /// Returns what a task changed, as [`diff`] does.
@@ -292,6 +308,11 @@ impl Observer {
 /// milliseconds.
 const MAX_REPOSITORIES: usize = 20;
 
+fn need(kind: NeedKind, record: &TaskRecord, what: Option<String>) -> Need {
+    let (task_id, repo) = (Some(record.task_id.clone()), record.repository().to_owned());
+    Need { kind, task_id, repo, what }
+}
+
 /// Returns the components that a repository requests and that are not approved. A repository that is gone requests none.
 fn unapproved(root: &str) -> Vec<Need> {
     // A repository without requests costs no look into the registry.
@@ -302,7 +323,7 @@ fn unapproved(root: &str) -> Vec<Need> {
     let waits = |state: State| matches!(state, State::Unapproved | State::Changed | State::Missing);
     let waiting = requested.components.into_iter().filter(|component| waits(component.state));
     let need = |name: String| Need {
-        kind: NeedKind::Component,
+        kind: NeedKind::Attention(Attention::Component),
         task_id: None,
         repo: root.to_owned(),
         what: Some(name),
@@ -346,22 +367,57 @@ mod tests {
         assert_eq!((waits.state, waits.position), (TaskState::Queued, Some(1)));
     }
 
+    // NOTIFY-1, WATCH-40
     #[test]
-    fn a_failure_of_the_machine_needs_a_person_until_another_task_has_ended() {
+    fn a_failure_of_the_machine_needs_a_person_until_a_later_task_came_to_its_own_end() {
         let task = accepted(true);
         let observer = observer(&task);
         let needs = || {
             let tasks = observer.history(10).unwrap().tasks;
-            observer.needs(&tasks).unwrap().into_iter().map(|need| need.kind).collect::<Vec<_>>()
+            observer
+                .needs(&tasks)
+                .unwrap()
+                .needs
+                .into_iter()
+                .map(|need| need.kind)
+                .collect::<Vec<_>>()
         };
+        let infra = NeedKind::Attention(Attention::InfraError);
         assert_eq!(needs(), []);
         task.owned_task.end(&Outcome::infra("engine_unavailable")).unwrap();
-        assert_eq!(needs(), [NeedKind::Infra]);
+        assert_eq!(needs(), [infra]);
         let root = task.dir.path().join("repo");
-        let next = submitted(&task.owned_task.context, &root);
-        assert_eq!(needs(), [NeedKind::Infra], "a task that waits changes nothing");
-        assert!(next.start().unwrap());
-        next.end(&Outcome::cancelled()).unwrap();
+        let next = |outcome: &Outcome| {
+            let next = submitted(&task.owned_task.context, &root);
+            assert_eq!(needs(), [infra], "a task that waits changes nothing");
+            assert!(next.start().unwrap());
+            next.end(outcome).unwrap();
+        };
+        next(&Outcome::cancelled());
+        assert_eq!(needs(), [infra], "a task that was cancelled shows nothing about the machine");
+        next(&Outcome::Success);
         assert_eq!(needs(), []);
+    }
+
+    // NOTIFY-1, WATCH-40
+    #[test]
+    fn a_running_task_needs_a_person_while_its_journal_has_an_open_question() {
+        use std::io::Write;
+        let task = accepted(true);
+        let observer = observer(&task);
+        let task_id = &task.owned_task.task_id;
+        let seen = || {
+            let task = observer.task(task_id).unwrap().unwrap().task;
+            let needs = observer.needs_of(&task).unwrap().into_iter();
+            needs.map(|need| (need.kind, need.what.unwrap())).collect::<Vec<_>>()
+        };
+        let mut journal = observer.artifacts().resume_journal(task_id).unwrap().file;
+        let mut write = |line: &str| journal.write_all(line.as_bytes()).unwrap();
+        assert_eq!(seen(), []);
+        write("{\"type\":\"consent_asked\",\"path\":\".envrc\"}\n");
+        let asks = (NeedKind::Attention(Attention::Permission), ".envrc".to_owned());
+        assert_eq!(seen(), [asks]);
+        write("{\"type\":\"consent\",\"path\":\".envrc\",\"answer\":\"refused\"}\n");
+        assert_eq!(seen(), []);
     }
 }

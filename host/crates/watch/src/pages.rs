@@ -19,7 +19,7 @@ use act_core::verification::Manifest;
 use act_core::{Failure, RunId, Usd, terminal_text};
 use act_records::artifacts::{COMBINED, log_name};
 use act_records::store::{Task, TaskState};
-use act_task::{AuditFilter, Need, NeedKind, Observer, TaskId};
+use act_task::{Attention, AuditFilter, Need, NeedKind, Needs, Observer, TaskId};
 
 pub(crate) const STYLE: &str = include_str!("assets/style.css");
 pub(crate) const SCRIPT: &str = include_str!("assets/script.js");
@@ -391,26 +391,38 @@ fn need_text(need: &Need) -> Markup {
     let what = need.what.as_deref().unwrap_or_default();
     html! {
         @match need.kind {
-            NeedKind::Stuck => {
+            NeedKind::Attention(Attention::Permission) => {
+                (state_mark("RUNNING")) " " @if let Some(task) = task { (task_link(task)) }
+                " asks whether it may change " code { (line(what)) } ". The editor that started it has the question."
+            },
+            NeedKind::Attention(Attention::Stuck) => {
                 (state_mark("STUCK")) " " @if let Some(task) = task { (task_link(task)) }
                 " gave up (" (line(what)) "). " code { "act report" } " shows why; "
                 code { "act report --resolve" } " resolves it."
             },
-            NeedKind::Infra => {
+            NeedKind::Attention(Attention::InfraError) => {
                 (state_mark("INFRA_ERROR")) " " @if let Some(task) = task { (task_link(task)) }
                 " ended because the machine failed (" (line(what)) "). Run it again when that is mended."
             },
-            NeedKind::Proposed => {
+            NeedKind::Attention(Attention::Proposed) => {
                 (state_mark("PROPOSED")) " " @if let Some(task) = task { (task_link(task)) }
                 " has a proposal. " code { "act apply" @if let Some(task) = task { " " (line(task)) } } " applies it."
+            },
+            NeedKind::Attention(Attention::Component) => {
+                @match task {
+                    Some(task) => {
+                        (state_mark("REFUSED")) " " (task_link(task)) " was refused (" (line(what)) "). "
+                        code { "act components" } " shows which component awaits approval; run the task again after it."
+                    },
+                    None => {
+                        (state_mark("approval")) " component " code { (line(what)) }
+                        " awaits approval. " code { "act components" } " shows what it asks for."
+                    },
+                }
             },
             NeedKind::Stalled => {
                 (state_mark("RUNNING")) " " @if let Some(task) = task { (task_link(task)) }
                 " does not go on, because its process was stopped."
-            },
-            NeedKind::Component => {
-                (state_mark("approval")) " component " code { (line(what)) }
-                " awaits approval. " code { "act components" } " shows what it asks for."
             },
         }
         " " span.soft { "in " span.code { (line(&need.repo)) } }
@@ -424,7 +436,7 @@ fn need_text(need: &Need) -> Markup {
 /// The store cannot be read.
 pub(crate) fn tasks(page: &Page, observer: &Observer) -> Result<Markup, Failure> {
     let history = observer.history(TASKS)?;
-    let needs = observer.needs(&history.tasks)?;
+    let Needs { needs, more } = observer.needs(&history.tasks)?;
     let (mut open, ended): (Vec<&Task>, Vec<&Task>) =
         history.tasks.iter().partition(|task| !task.state.is_final());
     // What runs comes first, and what waits in the order of its turn.
@@ -433,7 +445,9 @@ pub(crate) fn tasks(page: &Page, observer: &Observer) -> Result<Markup, Failure>
     let title = match (needs.len(), running) {
         (0, 0) => "Tasks".to_owned(),
         (0, running) => format!("{running} running"),
-        (needs, running) => format!("{needs} need you, {running} running"),
+        (needs, running) => {
+            format!("{}{needs} need you, {running} running", if more { "more than " } else { "" })
+        }
     };
     Ok(page.of(&title, "/", None, html! {
         h1 { "Tasks" }
@@ -443,6 +457,7 @@ pub(crate) fn tasks(page: &Page, observer: &Observer) -> Result<Markup, Failure>
                 @if needs.is_empty() { p.soft { "Nothing waits for you." } }
                 @else {
                     ul.plain.lines { @for need in &needs { li { (need_text(need)) } } }
+                    @if more { p.soft { "There are more; " code { "act history --all" } " lists their tasks." } }
                 }
             }
         }
@@ -486,7 +501,7 @@ fn task_table(caption: &str, why: &str, tasks: &[&Task]) -> Markup {
                     tr role="row" {
                         td role="cell" { (state_mark(task.state.as_str())) }
                         th role="rowheader" scope="row" {
-                            span.excerpt { (line(&task.text)) }
+                            span.excerpt { (line(task.text.lines().next().unwrap_or_default())) }
                             span.small.soft { a.code id={ "row-" (task.task_id) } href={ "/tasks/" (encoded(&task.task_id)) } { (line(&task.task_id)) } " in " span.code { (line(short(task.repo.root()))) } }
                         }
                         td role="cell" data-name=(why) {
@@ -505,6 +520,13 @@ fn task_table(caption: &str, why: &str, tasks: &[&Task]) -> Markup {
                 }
             }
         }
+    }
+}
+
+/// The heads of a table whose rows become blocks on a narrow screen. The roles keep it a table for assistive technology.
+fn stack_head(names: &[&str]) -> Markup {
+    html! {
+        thead role="rowgroup" { tr role="row" { @for name in names { th role="columnheader" scope="col" { (name) } } } }
     }
 }
 
@@ -531,11 +553,7 @@ pub(crate) fn task(page: &Page, observer: &Observer, task_id: &str) -> Result<Ma
     let task = &seen.task;
     // A journal that cannot be opened says as little as one that is gone.
     let story = Story::read(observer.artifacts().open_journal(task_id).ok().flatten());
-    let needs: Vec<_> = observer
-        .needs(std::slice::from_ref(task))?
-        .into_iter()
-        .filter(|need| need.task_id.as_deref() == Some(task_id))
-        .collect();
+    let needs = observer.needs_of(task)?;
     let excerpt: String = task.text.lines().next().unwrap_or_default().chars().take(120).collect();
     let title = format!("{} {excerpt}", task.state.as_str());
     let first = story.milestones.items.len().saturating_sub(MILESTONES);
@@ -617,9 +635,7 @@ fn attempts(page: &Page, observer: &Observer, task: &Task, story: &Story) -> Mar
             @else {
                 table.stack role="table" {
                     caption.unseen { "Verifications with their steps" }
-                    thead role="rowgroup" {
-                        tr role="row" { @for name in ["Attempt", "Result", "Steps", "Duration", "Run"] { th role="columnheader" scope="col" { (name) } } }
-                    }
+                    (stack_head(&["Attempt", "Result", "Steps", "Duration", "Run"]))
                     tbody role="rowgroup" {
                         @for attempt in &story.attempts.items { (attempt_row(attempt)) }
                     }
@@ -891,9 +907,9 @@ fn evidence(task: &Task, story: &Story) -> Markup {
             h2 id="evidence-title" { "Evidence" }
             @if let Some(evidence) = &story.evidence {
                 dl.facts {
-                    @for name in ["red_first", "old_tests"] {
+                    @for (name, words) in [("red_first", "Red first"), ("old_tests", "Old tests")] {
                         @if let Some(result) = evidence[name]["result"].as_str() {
-                            dt { (name) }
+                            dt { (words) }
                             dd { (line(result)) @if let Some(reason) = evidence[name]["reason"].as_str() { ", " (line(reason)) } }
                         }
                     }
@@ -1026,7 +1042,7 @@ fn steps(run: &RunId, manifest: &Manifest) -> Markup {
             @else {
                 table.stack role="table" {
                     caption.unseen { "Steps with their commands, results and logs" }
-                    thead role="rowgroup" { tr role="row" { @for name in ["Step", "Result", "Command", "Duration", "Log"] { th role="columnheader" scope="col" { (name) } } } }
+                    (stack_head(&["Step", "Result", "Command", "Duration", "Log"]))
                     tbody role="rowgroup" {
                         @for (number, step) in (1..).zip(&manifest.commands_executed) {
                             tr role="row" {
@@ -1219,7 +1235,7 @@ pub(crate) fn audit(page: &Page, observer: &Observer) -> Result<Markup, Failure>
             @else {
                 table.stack role="table" {
                     caption.unseen { "Components with their permissions" }
-                    thead role="rowgroup" { tr role="row" { @for name in ["Component", "State", "Permissions", "Since", "Digest"] { th role="columnheader" scope="col" { (name) } } } }
+                    (stack_head(&["Component", "State", "Permissions", "Since", "Digest"]))
                     tbody role="rowgroup" {
                         @for one in &grants.components {
                             tr role="row" {
@@ -1242,7 +1258,7 @@ pub(crate) fn audit(page: &Page, observer: &Observer) -> Result<Markup, Failure>
                 @if denials.left_out > 0 { p.soft { (denials.left_out) " earlier ones are not listed; " code { "act audit list --deny" } " lists them." } }
                 table.stack role="table" {
                     caption.unseen { "Denied accesses, the newest first" }
-                    thead role="rowgroup" { tr role="row" { @for name in ["Record", "Time", "What", "Object", "Task"] { th role="columnheader" scope="col" { (name) } } } }
+                    (stack_head(&["Record", "Time", "What", "Object", "Task"]))
                     tbody role="rowgroup" {
                         @for record in denials.records.iter().rev() {
                             tr role="row" {

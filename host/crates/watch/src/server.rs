@@ -268,14 +268,22 @@ fn socket(path: &Path) -> Result<UnixListener, Failure> {
     use std::os::unix::fs::PermissionsExt;
     let refused = |why: String| {
         Failure::refused("watch_unusable", format!("{}: {why}", path.display()))
-            .hint("name a socket in a directory with mode 0700 that belongs to you")
+            .hint("name a socket in a directory that belongs to you and has mode 0700; `chmod 0700 DIRECTORY` closes one")
     };
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     let parent = parent.unwrap_or(Path::new("."));
     let dir = act_fs::Dir::open(parent).map_err(|error| refused(error.to_string()))?;
-    let stat = act_fs::check_private(&dir).map_err(|error| refused(error.to_string()))?;
-    if stat.st_mode & 0o077 != 0 {
-        return Err(refused("other users can enter its directory".to_owned()));
+    let stat = rustix::fs::fstat(&dir).map_err(|error| refused(error.to_string()))?;
+    let (mode, own) = (stat.st_mode & 0o777, rustix::process::geteuid().as_raw());
+    if stat.st_uid != own {
+        let owner =
+            format!("its directory belongs to user {} and not to you, user {own}", stat.st_uid);
+        return Err(refused(owner));
+    }
+    if mode & 0o077 != 0 {
+        return Err(refused(format!(
+            "other users can enter its directory, which has mode 0{mode:o}"
+        )));
     }
     // A socket that a killed server left answers nobody.
     if std::os::unix::net::UnixStream::connect(path)
@@ -617,7 +625,10 @@ impl Visit<'_> {
         let Limits { streams, session_streams, heartbeat, .. } = self.shared.limits;
         let seat = self.shared.readers.sit(self.admitted.number, streams, session_streams);
         let Some(seat) = seat else {
-            return plain(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open.\n");
+            // A refused reader leaves its connection to others, whose number is bounded as well.
+            let mut answer = plain(StatusCode::SERVICE_UNAVAILABLE, "Too many streams are open.\n");
+            answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            return answer;
         };
         let journals = Arc::clone(&self.shared.journals);
         let secrets = self.shared.secrets.clone();

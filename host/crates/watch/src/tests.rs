@@ -10,12 +10,12 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 
 use super::*;
-use act_core::Outcome;
 use act_core::process::Process;
 use act_core::secret::{Secret, Secrets};
 use act_core::verification::{Verdict, testing::verification};
+use act_core::{Outcome, TaskState};
 use act_records::artifacts::ArtifactDir;
-use act_records::store::{Flags, Store, Submission};
+use act_records::store::{Flags, NewStuckReport, Store, Submission};
 use act_task::Observer;
 
 /// A key that no answer may hold.
@@ -712,6 +712,31 @@ async fn only_files_that_the_manifest_of_a_run_names_are_sent_and_never_through_
     assert!(page.status == 200 && !page.body.contains("another file"));
 }
 
+// attack 625, WATCH-40
+#[tokio::test(flavor = "multi_thread")]
+async fn a_store_with_thousands_of_unresolved_reports_makes_no_endless_page() {
+    let place = Place::new();
+    for number in 0..120 {
+        let task_id = format!("t-{number:06}");
+        place.task(&task_id, "x");
+        let how = Outcome::recorded(TaskState::Stuck, Some("hard_stop".into())).unwrap();
+        assert!(place.store.end(&task_id, &Process::this(), &how).unwrap());
+        let report = NewStuckReport {
+            task_id: &task_id,
+            repo: &task_id,
+            path: "agent/STUCK.md",
+            sha256: "0",
+            run_ids: &[],
+        };
+        place.store.add_stuck_report(&report).unwrap();
+    }
+    let (_running, browser) = place.entered(Limits::default()).await;
+    let page = browser.get("/").await;
+    assert_eq!(page.status, 200);
+    assert_eq!(page.body.matches(" gave up (").count(), 100);
+    assert!(page.body.contains("There are more; ") && page.body.contains("more than 100 need you"));
+}
+
 // attack 611
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stored_text_is_ever_html() {
@@ -898,6 +923,13 @@ async fn a_connection_has_a_bounded_number_of_requests_and_streams_have_a_bounde
     let one = browser.events("").await;
     let _two = browser.events("").await;
     assert_eq!(browser.get("/api/events").await.status, 503);
+    // A reader that was refused does not occupy its connection, although it did not ask to end it.
+    let mut stream = browser.connect().await;
+    stream.write_all(browser.head("GET", "/api/events", &[]).as_bytes()).await.unwrap();
+    let mut refused = vec![];
+    let ended = stream.read_to_end(&mut refused);
+    tokio::time::timeout(Duration::from_secs(5), ended).await.unwrap().unwrap();
+    assert!(refused.starts_with(b"HTTP/1.1 503"));
     drop(one);
     // The place of a stream is free when its reader has gone.
     let begun = Instant::now();
@@ -976,7 +1008,10 @@ async fn a_socket_is_for_its_owner_alone_and_for_names_of_this_machine() {
         let observer = Observer::of(Arc::clone(&place.artifacts)).unwrap();
         let door = Door::Socket(path.clone());
         let refused = Server::listen(&door, observer, Secrets::default(), Limits::default()).await;
-        assert_eq!(refused.err().unwrap().code, "watch_unusable", "{mode:o}");
+        let refused = refused.err().unwrap();
+        assert_eq!(refused.code, "watch_unusable", "{mode:o}");
+        let fact = format!("other users can enter its directory, which has mode 0{mode:o}");
+        assert!(refused.message.ends_with(&fact), "{}", refused.message);
     }
 }
 

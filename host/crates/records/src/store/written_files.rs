@@ -86,6 +86,17 @@ impl Store {
         self.all(query, [], StuckReportRecord::read)
     }
 
+    /// Returns the newest unresolved reports of all repositories, at most `most`, the newest first.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn newest_unresolved_stuck_reports(&self, most: usize) -> Result<Vec<StuckReportRecord>> {
+        let query =
+            "SELECT * FROM stuck_reports WHERE resolved_at IS NULL ORDER BY id DESC LIMIT ?1";
+        self.all(query, [i64::try_from(most).unwrap_or(i64::MAX)], StuckReportRecord::read)
+    }
+
     /// Resolves the stuck report of a repository. Returns false when it has none.
     ///
     /// # Errors
@@ -275,6 +286,8 @@ mod tests {
             .map(|report| report.task_id)
             .collect();
         assert_eq!(unresolved, ["t-2", "t-3"]);
+        let newest = store.newest_unresolved_stuck_reports(1).unwrap();
+        assert_eq!(newest.iter().map(|report| &*report.task_id).collect::<Vec<_>>(), ["t-3"]);
         let last = store.stuck_report("r").unwrap().unwrap();
         assert_eq!((last.run_ids.as_slice(), last.resolved_at), (&runs[..], None));
         assert!(store.resolve_stuck_report("r").unwrap());
