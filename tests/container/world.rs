@@ -182,6 +182,7 @@ impl World {
                 step_timeout: self.step_timeout,
                 package: self.package.clone(),
                 sha256: "feed".into(),
+                downloads_of: None,
             }),
             task_id: Some("t-abc123".into()),
             components: vec![ComponentDigest { name: "scout-a".into(), sha256: "aa".into() }],

@@ -305,6 +305,7 @@ impl Project {
                 step_timeout: self.step_timeout,
                 package: None,
                 sha256: "feed".into(),
+                downloads_of: None,
             }),
             task_id: None,
             components: vec![],

@@ -250,6 +250,7 @@ mod tests {
             step_timeout: Duration::from_secs(1),
             package: None,
             sha256: String::new(),
+            downloads_of: None,
         }
     }
 
