@@ -115,8 +115,7 @@ pub(super) fn lines(tree: &WorktreeSeen, output: &Output) -> [Line; 2] {
     let head = Line::of(Tone::Strong, tree.task_id.as_str())
         .and(Tone::Plain, format!(" {}, ", tree.state.as_str()))
         .and(tone, changes);
-    let head = tree.repo.head.as_deref().unwrap_or_default();
-    let commit: String = head.chars().take(12).collect();
+    let commit: String = tree.repo.head.as_deref().unwrap_or_default().chars().take(12).collect();
     let with = if tree.repo.dirty == Some(true) { " with uncommitted changes" } else { "" };
     [head, Line::of(Tone::Faint, format!("  {} of {commit}{with}", tree.path))]
 }

@@ -472,7 +472,8 @@ impl Engine {
     /// The engine does not answer, or refuses to remove one of them. The others are removed all the same.
     pub async fn reap_orphans(&self) -> Result<(), InfraError> {
         let orphans = self.orphans().await?;
-        let removals = stream::iter(&orphans).map(|(id, _)| self.remove_within(ORPHAN_LIMIT, id));
+        let removals = stream::iter(orphans)
+            .map(|(id, _)| async move { self.remove_within(ORPHAN_LIMIT, &id).await });
         let mut removed: Result<(), EngineError> = removals
             .buffer_unordered(PARALLEL_REMOVALS)
             .fold(Ok(()), async |all, one| all.and(one))
