@@ -735,7 +735,7 @@ mod tests {
         assert_eq!((task.head, task.dirty), (None, None), "not stored yet");
         store.started_from("t-1", Some("c0ffee"), Some(true)).unwrap();
         let shown = Task::of(store.task("t-1").unwrap().unwrap(), None, Life::Runs);
-        let (path, identity) = (Some("/r".to_owned()), Some("r".to_owned()));
+        let (path, identity) = (Some("/home/me/repo".to_owned()), Some("r".to_owned()));
         let head = Some("c0ffee".to_owned());
         assert_eq!(shown.repo, Repo { path, identity, head, dirty: Some(true) });
         store.progress("t-1", &unpriced).unwrap();
