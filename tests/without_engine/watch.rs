@@ -97,7 +97,7 @@ fn the_address_for_programs_says_how_long_it_works_and_a_taken_port_is_refused()
     let cookie = entered.lines().find_map(|line| line.strip_prefix("set-cookie: ")).unwrap();
     let cookie = cookie.split(';').next().unwrap();
     let tasks = get(connect(host), host, "/api/tasks", cookie);
-    assert!(tasks.contains("{\"tasks\":[],\"more\":false}"), "{tasks}");
+    assert!(tasks.contains("{\"schema\":2,\"tasks\":[],\"more\":false}"), "{tasks}");
     let port = host.rsplit_once(':').unwrap().1;
     act.act(["watch", "--port", port]).status(1).stderr_has("name another port with --port");
     assert_eq!(watch.ends_with(Signal::TERM), 0);
