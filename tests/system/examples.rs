@@ -77,6 +77,60 @@ fn the_examples_conform_and_the_one_for_scout_b_gives_facts() {
     assert!(told.read("agent.yaml").contains("yarn test"), "{told}");
 }
 
+/// Builds a component in Python from a world of its own, which names nothing of this host.
+fn greeter_in_python() -> PathBuf {
+    let root = act_core::testing::checkout();
+    let sources = root.join("tests/fixtures/python-component");
+    let text = ["app.py", "wit/greeter.wit"].map(|name| fs::read(sources.join(name)).unwrap());
+    let digest = act_workspace::digest(&text.concat());
+    let built = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("greeter-{digest}.wasm"));
+    if !built.exists() {
+        // The toolchain writes beside the sources, so it works in a copy.
+        let work = tempfile::tempdir().unwrap();
+        fs::create_dir(work.path().join("wit")).unwrap();
+        for (name, text) in ["app.py", "wit/greeter.wit"].into_iter().zip(text) {
+            fs::write(work.path().join(name), text).unwrap();
+        }
+        let build = r#"eval "$("$1/scripts/guest-tools")" && "$ACT_COMPONENTIZE_PY" -d wit -w greeter \
+            componentize app --stub-wasi -o built.wasm"#;
+        let outcome = Command::new("bash")
+            .args(["-c", build, "bash"])
+            .arg(&root)
+            .current_dir(work.path())
+            .output()
+            .unwrap();
+        assert!(outcome.status.success(), "{}", String::from_utf8_lossy(&outcome.stderr));
+        // Complete under its name, for other tests that look for it meanwhile.
+        let whole = built.with_extension(format!("{}.new", std::process::id()));
+        fs::copy(work.path().join("built.wasm"), &whole).unwrap();
+        fs::rename(whole, &built).unwrap();
+    }
+    built
+}
+
+// FOREIGN-3
+#[test]
+fn the_init_that_python_exports_for_itself_is_no_tool() {
+    let act = Act::new().without_engine();
+    let path = greeter_in_python();
+    let file = path.to_str().unwrap();
+    let inspected = act.clone().act(["components", "inspect", file, "--json"]).status(0);
+    let document = inspected.document("components-inspect");
+    assert_eq!(document["tools"], json!(["greet"]), "{document:#}");
+    assert_eq!(document["left_out"][0]["function"], "exports#init", "{document:#}");
+    let sha256 = act_workspace::digest(&fs::read(&path).unwrap());
+    let approval = ["components", "approve", file, "--sha256", &sha256, "--name", "greeter"];
+    act.clone().act(approval).status(0);
+    let call = |tool: &str, arguments: &str| {
+        act.clone().act(["components", "call", "greeter", tool, arguments, "--json"])
+    };
+    let greeted = call("greet", r#"{"name": "Ada"}"#).status(0).json();
+    assert_eq!(greeted["answer"], "hello Ada", "{greeted:#}");
+    for tool in ["exports_init", "init", "cabi_realloc", "_initialize"] {
+        assert_eq!(call(tool, "{}").status(1).json()["code"], "unknown_tool", "{tool}");
+    }
+}
+
 // FOREIGN-11, AUDIT-9
 #[test]
 fn scout_b_in_python_takes_the_place_of_ours_and_the_audit_log_shows_whose_digest_answered() {
