@@ -135,6 +135,11 @@ impl Running {
         until_has(&self.stderr.0, text);
     }
 
+    /// Returns as soon as stderr holds `text`, or the program has ended.
+    pub(crate) fn until_stderr_has_or_end(&self, text: &str) {
+        self.stderr.0.until(|so_far| so_far.contains(text) || self.has_ended());
+    }
+
     #[track_caller]
     pub(crate) fn until_stdout_has(&self, text: &str) {
         until_has(&self.stdout.0, text);

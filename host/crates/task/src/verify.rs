@@ -723,7 +723,10 @@ fn step_text(step: &StepClaim) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::finish::testing::accepted;
     use act_core::event::schema;
+    use act_core::process::Process;
+    use act_core::verification::FailReason;
 
     fn run(status: &str) -> ClaimSide {
         ClaimSide {
@@ -769,6 +772,34 @@ mod tests {
         assert_eq!(fields(&doubted, &green), ["warnings"]);
         let older = ClaimSide { warnings: None, ..run("PASS") };
         assert_eq!(differences((&older, Some(&green)), (&doubted, &green)), []);
+    }
+
+    // VERIFIER-61, TASK-30
+    #[test]
+    fn a_run_whose_end_the_store_does_not_have_is_a_failure_whatever_its_verdict() {
+        let task = accepted(true);
+        let store = &task.owned_task.context.store;
+        let ended = |id: &str, verdict: Verdict| {
+            let run_id = Some(RunId::try_from(id.to_owned()).unwrap());
+            let none = Verification::not_started(InfraError::new(ErrorType::Unknown, "none"));
+            let mut response = Verification { run_id, verdict, ..none };
+            keep_end(store, &mut response);
+            response
+        };
+        let id = "run_20261121_100000_abc123";
+        let failed = Verdict::Fail(FailReason::StepFailed);
+        for verdict in [Verdict::Pass, failed.clone()] {
+            let lost = ended(id, verdict);
+            let error = lost.verdict.infra().unwrap();
+            assert_eq!(error.error_type, ErrorType::EndNotKept, "{error:?}");
+        }
+        // A run that the store knows is stored with its end, also when the first try failed.
+        store.run_started(id, None, "/repo", false, Process::this()).unwrap();
+        for verdict in [Verdict::Pass, failed] {
+            let status = verdict.status().as_str();
+            assert!(ended(id, verdict).verdict.infra().is_none());
+            assert_eq!(store.run(id).unwrap().unwrap().status.as_deref(), Some(status));
+        }
     }
 
     #[test]
