@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use act_config::{Step, User, Warm};
+use act_config::{Step, User, Warm, Workspace};
 use act_core::event::EventKind;
 use act_core::verification::{FailReason, Status, Verifier};
 use act_verifier::{ChangedFile, DockerVerifier, Downloads, WarmRuns};
@@ -419,6 +419,94 @@ async fn without_a_base_attempts_are_cold_and_the_reason_is_said_once() {
     let task = world.task(Warm::Attempts).await;
     assert!(!is_warm(&world.attempt(&task, 1).await));
     assert!(world.told()[0].contains("there is no commit"));
+}
+
+// VERIFIER-50: a base of another configuration would be a wrong one.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_base_is_made_anew_for_everything_that_decides_what_prepare_leaves() {
+    type Change = fn(&mut World);
+    let changes: [(&str, Change); 8] = [
+        ("nothing", |_| {}),
+        ("a commit", |world| {
+            world.write("code", "two\n");
+            world.git(&["commit", "-q", "-a", "-m", "y"]);
+        }),
+        ("a command", |world| world.pipeline.prepare[0].command.push_str("; true")),
+        ("the network", |world| world.pipeline.prepare[0].network = true),
+        ("the user", |world| world.pipeline.user = User::Root),
+        ("the package", |world| world.package = Some("package".into())),
+        ("the inputs", |world| world.pipeline.prepare_inputs = vec!["code".into()]),
+        ("the image", |world| world.pipeline.image = other_image(world)),
+    ];
+    let mut world = World::new()
+        .await
+        .file("code", "one\n")
+        .file("package/x", "x\n")
+        .prepare("build", "echo x > /tmp/outside")
+        .step("test", "true")
+        .committed();
+    let label = vec!["LABEL act.test=another".to_owned()];
+    let other = other_image(&world);
+    crate::image::import_changed(&world.docker, &other, crate::image::busybox(), label).await;
+    let mut known = std::collections::BTreeSet::new();
+    let is_root = rustix::process::geteuid().is_root();
+    // Root is no other user for root.
+    for (what, change) in changes.into_iter().filter(|(what, _)| *what != "the user" || !is_root) {
+        change(&mut world);
+        for is_new in [true, false] {
+            let task = world.task(Warm::Final).await;
+            assert!(is_warm(&world.attempt(&task, 1).await), "{what}: {:?}", world.told());
+            let keys = world.artifacts().bases().unwrap().into_iter().map(|base| base.key);
+            let made = keys.filter(|key| known.insert(key.clone())).count();
+            assert_eq!(made, usize::from(is_new), "{what}");
+        }
+    }
+    world.engine.remove_base_images(&world.artifacts().clear_bases().unwrap().0).await;
+    let _ = world
+        .docker
+        .remove_image(&other, None::<bollard::query_parameters::RemoveImageOptions>, None)
+        .await;
+}
+
+/// An image with the files of the usual one.
+fn other_image(world: &World) -> String {
+    let place = world.outside().file_name().unwrap().display().to_string();
+    format!("act-test-another:{}", place.to_lowercase().trim_start_matches('.'))
+}
+
+// VERIFIER-50, VERIFIER-51
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_copy_or_room_for_two_trees_there_is_no_base_and_that_is_said_once() {
+    let world = || async {
+        let world = World::new().await.file("code", "one\n").prepare("build", "true");
+        world.step("test", "true").committed()
+    };
+    for view in [Workspace::Readonly, Workspace::Overlay] {
+        let mut world = world().await.view(view);
+        let task = world.task(Warm::Final).await;
+        for number in 1..3 {
+            let response = world.attempt(&task, number).await;
+            assert_eq!((response.status, is_warm(&response)), (Status::Pass, false), "{view:?}");
+        }
+        let told = world.told();
+        let why = "and only a copy can begin warm";
+        assert!(told.len() == 1 && told[0].contains(why), "{view:?}: {told:?}");
+    }
+    // A file without blocks, which is larger than half of every disk of tests.
+    let mut world = world().await.view(Workspace::Copy);
+    let huge = std::fs::File::create(world.repo().join("huge")).unwrap();
+    huge.set_len(8 << 40).unwrap();
+    let task = world.task(Warm::Final).await;
+    let base = task.warm.clone().unwrap().begin(&task, &world.cancel);
+    let told = loop {
+        match world.told().pop() {
+            Some(told) => break told,
+            None => tokio::time::sleep(Duration::from_millis(20)).await,
+        }
+    };
+    assert!(told.contains("the disk has less room than twice the tree needs"), "{told}");
+    base.stop().await;
+    assert_eq!(std::fs::read_dir(world.bases()).unwrap().count(), 0);
 }
 
 // VERIFIER-50, ARTIFACT-22: several tasks at once, and a process that was killed while it made the base.

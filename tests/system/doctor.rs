@@ -151,6 +151,32 @@ fn a_cache_that_others_may_write_is_noted() {
 }
 
 #[test]
+fn steps_that_only_install_or_build_are_suggested_for_prepare() {
+    // DOCTOR-4
+    let noted = |act: Act| {
+        let told = act.without_engine().act(["doctor", "--json"]);
+        let document = document(&told);
+        let checks = document["checks"].as_array().unwrap().iter();
+        let fixes = checks.filter(|check| check["level"] == "note");
+        let mut found = fixes.filter(|check| {
+            check["fix"].as_str().is_some_and(|fix| fix.contains("verification.prepare"))
+        });
+        found.next().map(|check| check["message"].as_str().unwrap().to_owned())
+    };
+    let [install, build, test] = ["npm ci", "npm run build", "npm test"];
+    let steps = [("install", install), ("build", build), ("test", test)];
+    let message = noted(Act::new().pipeline(image(), &steps)).unwrap();
+    assert!(message.starts_with("\"install\", \"build\" of verification.steps"), "{message}");
+    assert_eq!(noted(Act::new().pipeline(image(), &[("test", test), ("build", build)])), None);
+    let yaml = json!({"verification": {
+        "container_image": image(),
+        "prepare": [{"name": "install", "command": install}],
+        "steps": [{"name": "build", "command": build}, {"name": "test", "command": test}],
+    }});
+    assert_eq!(noted(Act::new().file("agent.yaml", yaml.to_string())), None);
+}
+
+#[test]
 fn one_real_call_tells_what_the_model_can_do() {
     // DOCTOR-7
     for (wire, address, key) in [

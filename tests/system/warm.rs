@@ -199,6 +199,15 @@ fn a_task_that_a_warm_run_ends_says_so_wherever_it_names_the_run() {
     let id = crate::harness::proposals::named(&told);
     let told = act.clone().script(&script([done()])).act(["apply", &id, "--json"]).status(0);
     assert_eq!(ran(&told), [(1, true), (1, false)], "{told}");
+
+    // A verification and a claim begin with no base, whatever the person chose for tasks.
+    let verified = act.clone().act(["verify", "--fresh", "--json"]).status(0).json();
+    let claimed = act.clone().act(["verify-claim", &run, "--json"]).json();
+    for run in [&verified["run_id"], &claimed["response"]["run_id"]] {
+        let manifest = first.manifest(run.as_str().unwrap_or_else(|| panic!("{claimed:#}")));
+        assert_eq!(manifest["base"], Value::Null, "{manifest:#}");
+        assert_eq!(manifest["commands_executed"][0]["name"], "prepare", "{manifest:#}");
+    }
 }
 
 /// VERIFIER-50, ARTIFACT-22: what a killed process had of a base is used by nobody, and the next task makes its own.
