@@ -794,7 +794,7 @@ mod tests {
             assert_eq!(error.error_type, ErrorType::EndNotKept, "{error:?}");
         }
         // A run that the store knows is stored with its end, also when the first try failed.
-        store.run_started(id, None, "/repo", false, Process::this()).unwrap();
+        store.run_started(id, None, "/repo", false, &Process::this()).unwrap();
         for verdict in [Verdict::Pass, failed] {
             let status = verdict.status().as_str();
             assert!(ended(id, verdict).verdict.infra().is_none());
