@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, channel};
@@ -42,7 +43,7 @@ impl Act {
         self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Client {
-        self.mcp_started(arguments, true)
+        self.mcp_started(Path::new(program()), arguments, true)
     }
 
     /// Starts `act mcp` as a client that never reads.
@@ -50,15 +51,21 @@ impl Act {
         self,
         arguments: impl IntoIterator<Item = A>,
     ) -> Client {
-        self.mcp_started(arguments, false)
+        self.mcp_started(Path::new(program()), arguments, false)
+    }
+
+    /// Starts this copy of the program as `act mcp`, and begins a session.
+    pub(crate) fn mcp_of(self, copy: &Path) -> Client {
+        self.mcp_started(copy, [] as [&str; 0], true).begun()
     }
 
     fn mcp_started<A: Into<OsString>>(
         self,
+        program: &Path,
         arguments: impl IntoIterator<Item = A>,
         reads: bool,
     ) -> Client {
-        let mut command = Command::new(program());
+        let mut command = Command::new(program);
         command.arg("mcp").args(arguments.into_iter().map(Into::into));
         command.env_clear().envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.current_dir(&self.directory);
@@ -96,14 +103,7 @@ impl Act {
 
     /// Starts `act mcp` and begins a session of the revision 2025-11-25.
     pub(crate) fn mcp<A: Into<OsString>>(self, arguments: impl IntoIterator<Item = A>) -> Client {
-        let mut client = self.mcp_silent(arguments);
-        let begun = client.request(
-            "initialize",
-            json!({"protocolVersion": SESSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}),
-        );
-        assert_eq!(begun["result"]["protocolVersion"], SESSION, "{begun:#}");
-        client.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
-        client
+        self.mcp_silent(arguments).begun()
     }
 
     /// Starts `act mcp` and speaks the revision 2026-07-28, with these capabilities of the client.
@@ -194,6 +194,17 @@ impl Client {
     pub(crate) fn request(&mut self, method: &str, params: Value) -> Value {
         let id = self.ask(method, params);
         self.answer_to(id)
+    }
+
+    /// Begins a session of the revision 2025-11-25.
+    fn begun(mut self) -> Self {
+        let begun = self.request(
+            "initialize",
+            json!({"protocolVersion": SESSION, "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}),
+        );
+        assert_eq!(begun["result"]["protocolVersion"], SESSION, "{begun:#}");
+        self.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        self
     }
 
     /// Calls a tool and returns its result, and whether it is an error.

@@ -55,7 +55,7 @@ fn a_proposal_is_shown_again_byte_for_byte() {
     }
     let json = act.clone().act(["apply", "--show", "--json"]).status(0).stdout_text();
     let json: Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json, json!({"task_id": task, "diff": patch, "diff_base64": null}));
+    assert_eq!(json, json!({"schema": 2, "task_id": task, "diff": patch, "diff_base64": null}));
     assert_eq!(fs::read(act.repo().join("answer.txt")).unwrap(), before);
 
     let told = act.clone().act(["apply", "--show", "--max-tokens", "1"]);

@@ -7,9 +7,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::costs::{PRICES, turns as priced};
-use crate::harness::Act;
 use crate::harness::mcp::{SESSION, STATELESS};
 use crate::harness::script::script;
+use crate::harness::{Act, program};
 
 fn repository() -> Act {
     Act::new()
@@ -39,6 +39,21 @@ fn both_revisions_of_the_protocol_list_the_tools_that_the_person_has_allowed() {
     let schema =
         client.request("tools/list", json!({}))["result"]["tools"][0]["inputSchema"].clone();
     assert_eq!(schema["additionalProperties"], false);
+}
+
+// MCP-1
+#[test]
+fn calls_are_answered_after_the_program_was_replaced() {
+    let place = tempfile::tempdir().unwrap();
+    let copy = place.path().join("act");
+    // Another process writes the copy, because it could not be started while a child of this one has it open.
+    let copied = std::process::Command::new("cp").arg(program()).arg(&copy).status();
+    assert!(copied.unwrap().success());
+    let mut client = repository().mcp_of(&copy);
+    std::fs::remove_file(&copy).unwrap();
+    std::fs::write(&copy, "#!/bin/sh\nexit 3\n").unwrap();
+    let (answer, is_error) = client.tool("status", json!({}));
+    assert!(!is_error, "{answer:#}");
 }
 
 // MCP-10

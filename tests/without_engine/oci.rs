@@ -424,7 +424,7 @@ fn a_clone_that_names_a_registry_starts_no_request() {
     for words in [vec![], vec!["list"], vec!["outdated"]] {
         act(&user, words).status(0);
     }
-    user.clone().act(["verify"]).status(1);
+    user.clone().act(["verify"]).status(4);
     user.clone().act(["doctor"]);
     user.clone().act(["scout", "probe", "x"]).status(1);
     assert_eq!(hostile.requests(), 0);

@@ -161,6 +161,22 @@ fn another_user_gets_nothing_by_port_socket_files_or_proc() {
     assert_eq!(at_socket.ends_with(Signal::INT), 0);
     assert!(!socket.exists(), "the socket goes with its server");
 
+    // A file of another kind is not taken for the socket of a killed server, nor another server's socket for one's own.
+    let notes = private.join("notes.txt");
+    std::fs::write(&notes, "precious").unwrap();
+    let told = act.clone().act(["watch", "--socket", notes.to_str().unwrap()]).status(1);
+    told.stderr_has("there is a file that is no socket");
+    assert_eq!(std::fs::read_to_string(&notes).unwrap(), "precious");
+    let first = act.piped(&["watch", "--socket", socket.to_str().unwrap()]);
+    let mut first = Watch::of(first);
+    first.line();
+    std::fs::remove_file(&socket).unwrap();
+    let mut second = Watch::of(act.piped(&["watch", "--socket", socket.to_str().unwrap()]));
+    second.line();
+    assert_eq!(first.ends_with(Signal::INT), 0);
+    assert!(socket.exists(), "the first server leaves the socket of the second one");
+    assert_eq!(second.ends_with(Signal::INT), 0);
+
     // Root passes every mode, but the user id of the peer is compared.
     let place = tempfile::tempdir_in("/var/tmp").unwrap();
     let own: Vec<PathBuf> =
@@ -202,6 +218,7 @@ fn a_full_disk_takes_nothing_from_those_who_watch_that_a_journal_has() {
         return act_core::testing::skip("a small file system needs the privilege to mount one");
     };
     let private = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(private.path(), std::fs::Permissions::from_mode(0o700)).unwrap();
     let socket = private.path().join("watch.sock");
     // The store and the journal exist before the disk is full.
     let artifacts = ArtifactDir::open(&act.artifacts(), &act.repo()).unwrap();

@@ -150,7 +150,7 @@ pub(super) async fn run(
 }
 
 fn spawn(repo: &Path, line: &CommandLine) -> std::io::Result<Child> {
-    let mut command = Command::new(std::env::current_exe()?);
+    let mut command = Command::new(act_core::process::running_program()?);
     command.args(&line.arguments).arg("--json").arg("--repo").arg(repo);
     command.env(PARENT, std::process::id().to_string());
     // The results of tools have one version, whatever the caller of the server wants of commands.

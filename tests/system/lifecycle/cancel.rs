@@ -44,7 +44,7 @@ fn a_running_task_is_cancelled_from_outside_and_the_next_one_starts() {
     let task_id = history(&act)[1].task_id.clone();
     let told = act.clone().within("/".into()).act(["cancel", "--id", &task_id, "--json"]).status(0);
     let document = told.document("cancel");
-    assert_eq!(document, json!({"task_id": task_id, "was": "RUNNING", "ended": true}));
+    assert_eq!(document, json!({"schema": 2, "task_id": task_id, "was": "RUNNING", "ended": true}));
     second.wait().status(130);
     act.clone().act(["cancel"]).status(1).stderr_has("no task runs");
     act.act(["cancel", "--id", &task_id]).status(1).stderr_has("has ended as CANCELLED");

@@ -254,8 +254,9 @@ fn address(source: Source<'_>, endpoint: &Spanned<String>) -> Result<String, Set
     if fits {
         return Ok(text.to_owned());
     }
-    let why = "`endpoint` is unix:///PATH, tcp://HOST:PORT, http://HOST:PORT or https://HOST:PORT, without a user; an engine \
-               behind ssh is reached by forwarding its socket";
+    // A longer text would be cut.
+    let why = "`endpoint` is unix:///PATH, tcp://HOST:PORT or https://HOST:PORT, without a user; for ssh, forwarding its \
+               socket works";
     Err(source.malformed(endpoint.span().start, why))
 }
 

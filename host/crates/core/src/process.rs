@@ -1,11 +1,26 @@
 //! The identity of a process, which survives the reuse of its number, and whether the process is alive.
 
+use std::path::PathBuf;
+
 use rustix::io::Errno;
 #[cfg(not(target_os = "linux"))]
 use rustix::process::kill_process;
 use rustix::process::{Pid, Signal, test_kill_process};
 #[cfg(target_os = "linux")]
 use rustix::process::{PidfdFlags, pidfd_open, pidfd_send_signal};
+
+/// Returns the path by which this process can start its own program again, also after an update put another file in its place or
+/// removed it.
+///
+/// # Errors
+///
+/// The system does not say which program it is.
+pub fn running_program() -> std::io::Result<PathBuf> {
+    let program = std::env::current_exe()?;
+    // The link leads to the file that is being executed, by whatever name.
+    let running = PathBuf::from("/proc/self/exe");
+    Ok(if !program.exists() && running.exists() { running } else { program })
+}
 
 /// The identity of a process. Fields are empty where the system does not report them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

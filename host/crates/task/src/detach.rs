@@ -99,7 +99,7 @@ fn give_up(owned_task: &OwnedTask) -> Result<(), Failure> {
 }
 
 fn start(owned_task: &OwnedTask, root: &std::path::Path) -> std::io::Result<Child> {
-    let mut child = Command::new(std::env::current_exe()?);
+    let mut child = Command::new(act_core::process::running_program()?);
     child.args([
         "take-over",
         &owned_task.task_id,

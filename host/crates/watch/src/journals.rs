@@ -22,7 +22,8 @@ use act_task::{Observer, TaskId};
 
 /// Maximum number of bytes of a line that is sent. The longest that tasks write are patches of dry runs.
 const MAX_LINE: usize = 1 << 20;
-/// Bytes of journals that one step of a reader takes at most, so that no reader holds more memory.
+/// Bytes of journals and of the cursors behind their lines that one step of a reader takes at most, so that no reader holds
+/// more memory. A cursor has as many bytes as 20 lines when hundreds of journals are open.
 const BATCH: usize = 256 << 10;
 /// Bytes of one read.
 const PIECE: usize = 64 << 10;
@@ -191,7 +192,6 @@ impl Journals {
         while taken < most
             && let Some((line, end)) = lines.next()
         {
-            taken += line.as_ref().map_or(1, Vec::len).max(1);
             let item = match &line {
                 Some(line) => match readable(line) {
                     Some((json, seq)) => {
@@ -208,7 +208,9 @@ impl Journals {
             } else {
                 position.open.insert(task_id.to_owned(), mark);
             }
-            items.push((position.encode(), item));
+            let cursor = position.encode();
+            taken += line.as_ref().map_or(0, Vec::len) + cursor.len() + size_of::<(String, Item)>();
+            items.push((cursor, item));
         }
         taken
     }

@@ -121,7 +121,12 @@ pub struct Server {
 
 enum Listener {
     Tcp(TcpListener),
-    Unix { listener: UnixListener, path: PathBuf },
+    Unix {
+        listener: UnixListener,
+        path: PathBuf,
+        /// The file system and number of the socket, which another server may have put its own in place of.
+        identity: Option<(u64, u64)>,
+    },
 }
 
 struct Shared {
@@ -171,7 +176,8 @@ impl Server {
             }
             Door::Socket(path) => {
                 let listener = socket(path)?;
-                (Listener::Unix { listener, path: path.clone() }, None)
+                let identity = identity(path);
+                (Listener::Unix { listener, path: path.clone(), identity }, None)
             }
         };
         let observer = Arc::new(observer);
@@ -257,15 +263,25 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        if let Listener::Unix { path, .. } = &self.listener {
+        if let Listener::Unix { path, identity: own, .. } = &self.listener
+            && own.is_some()
+            && *own == identity(path)
+        {
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
+/// Returns the file system and number of what a path names, without following a link.
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    use std::os::unix::fs::MetadataExt;
+    let found = std::fs::symlink_metadata(path).ok()?;
+    Some((found.dev(), found.ino()))
+}
+
 /// Creates a socket with mode 0600 in a directory that nobody else can enter.
 fn socket(path: &Path) -> Result<UnixListener, Failure> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
     let refused = |why: String| {
         Failure::refused("watch_unusable", format!("{}: {why}", path.display()))
             .hint("name a socket in a directory that belongs to you and has mode 0700; `chmod 0700 DIRECTORY` closes one")
@@ -285,11 +301,19 @@ fn socket(path: &Path) -> Result<UnixListener, Failure> {
             "other users can enter its directory, which has mode 0{mode:o}"
         )));
     }
-    // A socket that a killed server left answers nobody.
-    if std::os::unix::net::UnixStream::connect(path)
-        .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
-    {
-        let _ = std::fs::remove_file(path);
+    // Only a socket can be one that a killed server left. A connection to a file of another kind is refused as well.
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if !found.file_type().is_socket() => {
+            return Err(refused("there is a file that is no socket".to_owned()));
+        }
+        Ok(_) => {
+            // A socket that a killed server left answers nobody.
+            let answer = std::os::unix::net::UnixStream::connect(path);
+            if answer.is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused) {
+                let _ = std::fs::remove_file(path);
+            }
+        }
+        Err(_) => {}
     }
     let listener = UnixListener::bind(path).map_err(|error| refused(error.to_string()))?;
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))
@@ -418,7 +442,10 @@ impl Shared {
             "/icon.svg" => return file("image/svg+xml", pages::ICON),
             _ => {}
         }
-        if let Some(token) = path.strip_prefix("/enter/") {
+        // Programs that look at an address with HEAD do not use its token up.
+        if let Some(token) = path.strip_prefix("/enter/")
+            && request.method() == Method::GET
+        {
             return self.enter(token, request.headers());
         }
         let admitted = match &self.names {

@@ -377,6 +377,29 @@ async fn a_reader_from_the_start_gets_every_journal_in_order() {
     assert!(events.cursor.len() < 10, "{}", events.cursor);
 }
 
+// WATCH-27
+#[test]
+fn empty_lines_and_long_cursors_take_no_more_than_a_batch() {
+    let place = Place::new();
+    let mut journal = place.task("t-aaaaaa", "x");
+    write(&mut journal, &"\n".repeat(1_000));
+    for number in 0..200 {
+        place.task(&format!("t-b{number:05}"), "x");
+    }
+    let observer = Observer::of(Arc::clone(&place.artifacts)).unwrap();
+    let journals = crate::journals::Journals::new(Arc::new(observer)).unwrap();
+    let (mut position, mut gaps) = (crate::cursor::Position::default(), 0);
+    loop {
+        let items = journals.next(&mut position);
+        let Some((longest, _)) = items.first() else { break };
+        assert!(longest.len() > 1_000, "the cursors are long");
+        let held: usize = items.iter().map(|(cursor, _)| cursor.len()).sum();
+        assert!(held <= (256 << 10) + longest.len(), "{held} bytes of cursors in one step");
+        gaps += items.len();
+    }
+    assert_eq!(gaps, 1_000);
+}
+
 // WATCH-23
 #[tokio::test(flavor = "multi_thread")]
 async fn a_journal_that_is_gone_or_cut_is_a_gap_with_its_range_and_the_others_go_on() {

@@ -171,7 +171,7 @@ const WIT: Embedded = embedded!["wit/":
 
 const KIT: Embedded = embedded!["components/kit/":
     "Cargo.toml", "src/grounding.rs", "src/host.rs", "src/inquiry.rs", "src/inventory.rs", "src/json.rs", "src/lib.rs",
-    "src/paths.rs", "src/quoting.rs", "src/reading.rs", "src/report.rs", "src/testing.rs", "src/tool.rs", "src/world.rs",
+    "src/paths.rs", "src/quoting.rs", "src/reading.rs", "src/report.rs", "src/summaries.rs", "src/testing.rs", "src/tool.rs", "src/world.rs",
 ];
 
 /// Report types of the Scouts. The kit depends on them as `../reports`.
