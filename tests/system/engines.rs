@@ -332,15 +332,14 @@ fn a_task_with_a_warm_base_needs_no_second_slot() {
     let yaml = json!({"verification": {
         "container_image": image(),
         "network": "off",
-        "prepare": [{"name": "prepare", "command": "echo ready > /artifacts/build/tree/made"}],
-        "source_writes": "warn",
+        "prepare": [{"name": "prepare", "command": "mkdir -p target && touch target/made"}],
         // A step that names the file would make it an input of the verification, whose change makes the attempt cold.
-        "steps": [{"name": "test", "command": "cat *.txt | grep right"}],
+        "steps": [{"name": "test", "command": "cat $(ls | grep ^answer) | grep right"}],
     }});
     let act = Act::new()
         .file("answer.txt", "wrong\n")
         .file("agent.yaml", yaml.to_string())
-        .file(".gitignore", "made\n")
+        .file(".gitignore", "/target/\n/agent/\n")
         .engines_toml(&entry("lab", &engine(), "slots = 1"))
         .script(&script(turns));
     let repo = act.repo();
