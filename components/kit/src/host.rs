@@ -4,8 +4,8 @@ use crate::bindings::agentcommand::model::chat;
 use crate::bindings::agentcommand::progress::progress;
 use crate::bindings::agentcommand::repo::{history, read, symbols};
 use crate::world::{
-    Advice, Answer, Changes, Chunk, Conversation, Counted, Entries, Hits, Model, Outline, Pattern,
-    Progress, Refusal, Repository, Selection, Slice, SummaryTable, Tool, Turn, World,
+    Advice, Answer, Changes, Chunk, Conversation, Counted, Hits, Model, Outline, Pattern, Progress,
+    Refusal, Repository, Selection, Slice, SummaryTable, Tool, Turn, World,
 };
 
 /// The host that this component runs in.
