@@ -252,13 +252,45 @@ fn a_call_can_lower_a_budget_and_not_raise_it() {
     let act = act.config_toml("[limits]\nmax_tokens = 500\n");
     let mut other = act.clone().mcp(["--tools", "all"]);
     assert_eq!(other.refused("run", json!({"text": "x", "max_tokens": 501})), "budget_raised");
-    // Two tasks are refused by the command, because there is no engine, and count all the same.
-    for _ in 0..2 {
+    // A call that the command refuses, because there is no engine, has started no task and spends nothing.
+    for _ in 0..5 {
         assert_ne!(client.refused("run", json!({"text": "x", "max_tokens": 999})), "budget_spent");
+    }
+    for _ in 0..2 {
+        let ended = client.call("dry_run", json!({"text": "x", "max_tokens": 999}));
+        assert!(ended["task_id"].is_string(), "{ended:#}");
     }
     for tool in ["run", "dry_run"] {
         assert_eq!(client.refused(tool, json!({"text": "x"})), "budget_spent");
     }
+}
+
+// MCP-6
+#[test]
+fn a_task_that_has_ended_is_neither_running_nor_cancelled_while_its_process_goes_on() {
+    let place = tempfile::tempdir().unwrap();
+    let file = place.path().join("pid");
+    // The command of `notify` runs in the process of the task, which has ended by then.
+    let wait = format!("echo $$ > {0}.new; mv {0}.new {0}; sleep 600", file.display());
+    let notify = format!("notify = {}\n{PRICES}", json!(["/bin/sh", "-c", wait]));
+    let act = repository().config_toml(&notify).script(&script(priced()));
+    let mut client = act.clone().mcp(["--tools", "all", "--max-cost", "0.003"]);
+    let ended = client.call("dry_run", json!({"text": "write it"}));
+    let pid = loop {
+        match fs::read_to_string(&file) {
+            Ok(pid) => break rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap(),
+            Err(_) => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    assert!(rustix::process::test_kill_process(pid).is_ok(), "the process goes on");
+    let how = |answer: &Value| (answer["state"].clone(), answer["outcome"].clone());
+    assert_eq!(how(&ended), (json!("done"), json!("STUCK")), "{ended:#}");
+    for tool in ["status", "cancel"] {
+        let answer = client.call(tool, json!({"id": "j-1"}));
+        assert_eq!(how(&answer), how(&ended), "{tool}: {answer:#}");
+    }
+    let stored = act.act(["history", "--json"]).status(0).json();
+    assert_eq!(stored["tasks"][0]["state"], "STUCK", "{stored:#}");
 }
 
 // MCP-5, MCP-10, line 351
@@ -513,17 +545,18 @@ fn ids_of_tasks_are_not_guessed_and_their_results_do_not_pile_up() {
             assert!(answer["error"].is_object(), "{method} {id:?}: {answer:#}");
         }
     }
-    while get(&mut client, &first)["result"]["status"] == "working" {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    let wait = |client: &mut crate::harness::mcp::Client, id: &str| {
+        while get(client, id)["result"]["status"] == "working" {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    };
+    wait(&mut client, &first);
     assert!(get(&mut client, &first)["result"].is_object());
     // Two times 64 newer ones: each is refused by the engine that is not there, and each has a result.
     let mut last = first.clone();
     for _ in 0..128 {
         last = begin(&mut client);
-        while get(&mut client, &last)["result"]["status"] == "working" {
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait(&mut client, &last);
     }
     assert!(get(&mut client, &first)["error"].is_object(), "the first one is forgotten");
     assert_eq!(get(&mut client, &last)["result"]["status"], "completed");

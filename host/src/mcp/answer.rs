@@ -202,7 +202,7 @@ fn of_task(ended: &Ended) -> CallToolResult {
         return without_document(ended);
     };
     let mut result = Map::new();
-    result.insert("state".into(), if ended.cancelled { "cancelled" } else { "done" }.into());
+    result.insert("state".into(), if ended.is_cancelled() { "cancelled" } else { "done" }.into());
     result.insert("task_id".into(), ended.task_id.clone().into());
     let kept =
         event.iter().filter(|(name, _)| !matches!(name.as_str(), "v" | "seq" | "time" | "type"));
@@ -238,7 +238,7 @@ pub(super) fn of_document(ended: &Ended) -> CallToolResult {
 /// Returns the result of a command that was refused, cancelled, or printed nothing.
 fn without_document(ended: &Ended) -> CallToolResult {
     match &ended.document {
-        _ if ended.cancelled => own(&json!({"state": "cancelled"}), false),
+        _ if ended.is_cancelled() => own(&json!({"state": "cancelled"}), false),
         Some(refusal) if refusal.get("code").is_some() => {
             let get = |field: &str| refusal.get(field).cloned().unwrap_or_default();
             let (code, message) = (get("code"), get("message"));

@@ -13,13 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use act_core::exit::Exit;
-use act_core::terminal_text;
-use act_core::{Schema, Usd};
+use act_core::{Schema, TaskState, Usd, terminal_text};
 use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
-use tokio::sync::watch;
+use tokio::sync::{OwnedSemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 /// Names the process that a command may not outlive.
@@ -44,7 +43,7 @@ pub(super) struct CommandLine {
     pub(super) events: bool,
 }
 
-/// What a command printed, and how it ended.
+/// The output of a command, and the way in which it ended.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Ended {
     /// The document, or the last event of a task.
@@ -56,10 +55,23 @@ pub(super) struct Ended {
     pub(super) exit_code: Option<i32>,
     /// The end of stderr.
     pub(super) stderr: String,
+    /// The client has cancelled the command, or it ended as cancelled.
     pub(super) cancelled: bool,
 }
 
-/// What is known about a command that runs.
+impl Ended {
+    /// Returns whether the command ended as cancelled. A document says how it ended: a task that had ended, or a command that was
+    /// refused, before the client cancelled it was not cancelled.
+    pub(super) fn is_cancelled(&self) -> bool {
+        let Some(document) = &self.document else { return self.cancelled };
+        match document["type"] == "task_finished" {
+            true => document["state"] == TaskState::Cancelled.as_str(),
+            false => document["exit_code"] == Exit::Cancelled as i32,
+        }
+    }
+}
+
+/// The state of a command that runs, as far as it has said.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Progress {
     /// Rises with each message.
@@ -68,7 +80,10 @@ pub(super) struct Progress {
     pub(super) task_id: Option<String>,
     /// The cost of the requests so far; `None` once the cost of one is not known.
     pub(super) cost: Option<Usd>,
-    pub(super) ended: Option<Arc<Ended>>,
+    /// The result, which a task has before its process ends: a command of `notify` may run for a while after it.
+    pub(super) result: Option<Arc<Ended>>,
+    /// The process has ended.
+    pub(super) is_over: bool,
 }
 
 /// A command that the server has begun.
@@ -82,30 +97,75 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Starts the command.
-    pub(super) fn start(id: String, tool: &'static str, repo: &Path, line: CommandLine) -> Self {
+    /// Starts the command. A command that ends without a task gives its place in the budget of tasks back.
+    pub(super) fn start(
+        id: String,
+        tool: &'static str,
+        repo: &Path,
+        line: CommandLine,
+        place: Option<OwnedSemaphorePermit>,
+    ) -> Self {
         let begun = Progress { cost: Some(Usd::ZERO), ..Progress::default() };
         let (sender, progress) = watch::channel(begun);
         let cancel = CancellationToken::new();
         let (token, directory) = (cancel.clone(), repo.to_owned());
         tokio::spawn(async move {
-            let ended = run(&directory, line, &token, Some(&sender)).await;
-            sender.send_modify(|progress| progress.ended = Some(Arc::new(ended)));
+            let mut ended = run(&directory, line, &token, Some(&sender)).await;
+            if let (None, Some(task_id)) = (&ended.document, ended.task_id.clone()) {
+                // The process was killed, and the store says what has become of its task.
+                ended.document = tokio::task::spawn_blocking(move || stored_end(&task_id))
+                    .await
+                    .unwrap_or_default();
+            }
+            match (place, &ended.task_id) {
+                (Some(place), Some(_)) => place.forget(),
+                (place, _) => drop(place),
+            }
+            sender.send_modify(|progress| {
+                progress.result = Some(Arc::new(ended));
+                progress.is_over = true;
+            });
         });
         Self { id, tool, repo: repo.to_owned(), progress, cancel }
     }
 
-    pub(super) fn ended(&self) -> Option<Arc<Ended>> {
-        self.progress.borrow().ended.clone()
+    /// Returns whether the process has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.progress.borrow().is_over
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the process, and returns the result.
     pub(super) async fn wait(&self) -> Arc<Ended> {
-        let mut progress = self.progress.clone();
-        let ended = progress.wait_for(|progress| progress.ended.is_some()).await;
-        let ended = ended.ok().and_then(|progress| progress.ended.clone());
-        ended.unwrap_or_default()
+        self.result_when(|progress| progress.is_over).await
     }
+
+    /// Waits for the result.
+    pub(super) async fn result(&self) -> Arc<Ended> {
+        self.result_when(|progress| progress.result.is_some()).await
+    }
+
+    async fn result_when(&self, so: impl FnMut(&Progress) -> bool) -> Arc<Ended> {
+        let mut progress = self.progress.clone();
+        let reached = progress.wait_for(so).await;
+        let result = reached.ok().and_then(|progress| progress.result.clone());
+        result.unwrap_or_default()
+    }
+}
+
+/// Returns the end of a task whose process died, as its last event would have said it.
+fn stored_end(task_id: &str) -> Option<Value> {
+    let observer = act_task::Observer::open().ok()?;
+    observer.record_dead_tasks().ok()?;
+    let task = observer.task(task_id).ok()??.task;
+    let exit_code = task.exit_code.filter(|_| task.state.is_final())?;
+    Some(json!({
+        "type": "task_finished",
+        "state": task.state.as_str(),
+        "exit_code": exit_code,
+        "run_id": task.run_ids.last(),
+        "reason": task.reason,
+        "cost_usd": task.cost_usd,
+    }))
 }
 
 /// Runs a command to its end, in the repository.
@@ -218,7 +278,14 @@ async fn read_events(
             }
             "milestone" => report(progress, &text("text").unwrap_or_default()),
             "proposed" => ended.proposed = Some(event),
-            "task_finished" | "refused" | "failed" => ended.document = Some(event),
+            "task_finished" => {
+                ended.document = Some(event);
+                if let Some(progress) = progress {
+                    let result = Some(Arc::new(ended.clone()));
+                    progress.send_modify(|progress| progress.result = result);
+                }
+            }
+            "refused" | "failed" => ended.document = Some(event),
             _ => {}
         }
     }
@@ -307,6 +374,29 @@ mod tests {
         assert_eq!(found, ["short", "", "last"]);
     }
 
+    // MCP-6
+    #[test]
+    fn a_command_was_cancelled_if_its_document_says_so_or_it_has_none() {
+        let ended =
+            |document: Option<Value>, cancelled| Ended { document, cancelled, ..Ended::default() };
+        let task =
+            |state: &str| Some(json!({"type": "task_finished", "state": state, "exit_code": 0}));
+        let refusal = |exit_code: u8| Some(json!({"code": "x", "exit_code": exit_code}));
+        for (document, cancelled, expected) in [
+            (task("SUCCESS"), true, false),
+            (task("STUCK"), true, false),
+            (task("CANCELLED"), true, true),
+            // Another process has cancelled it.
+            (task("CANCELLED"), false, true),
+            (refusal(1), true, false),
+            (refusal(130), true, true),
+            (None, true, true),
+            (None, false, false),
+        ] {
+            assert_eq!(ended(document.clone(), cancelled).is_cancelled(), expected, "{document:?}");
+        }
+    }
+
     #[tokio::test]
     async fn the_last_event_and_the_proposal_are_what_a_task_ends_with() {
         let lines = br#"{"type":"task_queued","task_id":"t-abc123"}
@@ -323,6 +413,8 @@ no json
         assert_eq!(ended.task_id.as_deref(), Some("t-abc123"));
         assert_eq!(ended.document.unwrap()["state"], "PROPOSED");
         assert_eq!(ended.proposed.unwrap()["diff"], "d");
+        let result = receiver.borrow().result.clone().unwrap();
+        assert!(result.proposed.is_some() && !receiver.borrow().is_over, "the process may go on");
         assert_eq!(receiver.borrow().message, "Analyzing codebase...");
         assert_eq!(receiver.borrow().task_id.as_deref(), Some("t-abc123"));
         assert_eq!(receiver.borrow().cost, Usd::parse("0.0112"));

@@ -37,7 +37,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use jobs::PARENT;
 use jobs::{CommandLine, Job};
-use streams::Streams;
+use streams::{Shallow, Streams};
 
 /// Seconds that a call waits for the end of what it began, below the time limits of common clients (60 s).
 const WAIT_S: u64 = 45;
@@ -59,7 +59,7 @@ const SHUTDOWN: Duration = Duration::from_millis(4_700);
 /// Milliseconds that the tasks extension keeps a task at least: longer than any pipeline.
 const TASK_TTL: u64 = 24 * 60 * 60 * 1000;
 
-/// What the person who starts the server allows.
+/// The limits that the person who starts the server has set.
 #[derive(Debug, Clone)]
 pub struct Allowed {
     /// The repositories, by the paths that the person has named.
@@ -86,8 +86,9 @@ pub async fn serve(allowed: Allowed) -> Result<(), Failure> {
     let gone = stop.child_token();
     let state = Arc::clone(&server.state);
     let (read, write) = rmcp::transport::io::stdio_pipes();
+    let (read, too_deep) = Shallow::new(read);
     let transport = AsyncRwTransport::new_server(read, write).with_max_line_length(MAX_LINE);
-    let transport = Streams::new(transport, gone.clone());
+    let transport = Streams::new(transport, too_deep, gone.clone());
     let served = async {
         let ended = match server.serve_with_ct(transport, stop.clone()).await {
             Ok(running) => running.waiting().await.map(drop).map_err(|error| error.to_string()),
@@ -149,10 +150,12 @@ impl Repo {
     }
 }
 
-/// What the server has begun, and what is left of its budgets.
-#[derive(Debug, Default)]
+/// The commands that the server has begun, and the rest of its budgets.
+#[derive(Debug)]
 struct State {
     jobs: Mutex<Jobs>,
+    /// A place for each task that may still be started. A job that ends without a task gives its place back.
+    places: Arc<Semaphore>,
 }
 
 #[derive(Debug, Default)]
@@ -160,8 +163,6 @@ struct Jobs {
     /// By their numbers, in the order in which they began.
     all: BTreeMap<u64, Job>,
     next: u64,
-    /// Number of tasks that were started.
-    tasks: u64,
     /// The client has gone.
     closed: bool,
 }
@@ -180,7 +181,7 @@ impl State {
         let running: Vec<_> = {
             let mut jobs = self.locked();
             jobs.closed = true;
-            jobs.all.values().filter(|job| job.ended().is_none()).cloned().collect()
+            jobs.all.values().filter(|job| !job.is_over()).cloned().collect()
         };
         running.iter().for_each(|job| job.cancel.cancel());
         for job in &running {
@@ -196,40 +197,35 @@ impl Jobs {
         tool: &'static str,
         repo: &Path,
         line: CommandLine,
-        max_tasks: Option<u64>,
+        places: &Arc<Semaphore>,
     ) -> Result<Job, Failure> {
         if self.closed {
             return Err(cancelled());
         }
         let is_task = |tool: &str| tool != "verify";
-        let alike = |job: &&Job| {
-            job.ended().is_none() && job.repo == repo && is_task(job.tool) == is_task(tool)
-        };
+        let alike =
+            |job: &&Job| !job.is_over() && job.repo == repo && is_task(job.tool) == is_task(tool);
         if self.all.values().filter(alike).count() > WAITING {
             let message = format!("{WAITING} wait in {} already", repo.display());
             return Err(Failure::refused("too_many_waiting", message)
                 .hint("wait for one of them with `status`, or end one with `cancel`"));
         }
-        if let Some(most) = max_tasks {
-            if self.tasks >= most {
-                let message = format!("this server has started {most} tasks, which is its limit");
-                return Err(Failure::refused("budget_spent", message).hint(
+        let place = match is_task(tool) {
+            false => None,
+            true => Some(Arc::clone(places).try_acquire_owned().map_err(|_| {
+                let message = "this server has started as many tasks as it may";
+                Failure::refused("budget_spent", message).hint(
                     "whoever started the server may start it again, with a higher --max-tasks",
-                ));
-            }
-            self.tasks += 1;
-        }
+                )
+            })?),
+        };
         self.next += 1;
         // The number cannot be guessed from outside, but an id has to be unmistakable in a conversation.
         let id = format!("j-{}", self.next);
-        let job = Job::start(id, tool, repo, line);
+        let job = Job::start(id, tool, repo, line, place);
         self.all.insert(self.next, job.clone());
-        let ended: Vec<u64> = self
-            .all
-            .iter()
-            .filter(|(_, job)| job.ended().is_some())
-            .map(|(number, _)| *number)
-            .collect();
+        let ended: Vec<u64> =
+            self.all.iter().filter(|(_, job)| job.is_over()).map(|(number, _)| *number).collect();
         for number in ended.iter().take(ended.len().saturating_sub(REMEMBERED)) {
             self.all.remove(number);
         }
@@ -358,7 +354,7 @@ struct CancelArguments {
     id: String,
 }
 
-/// What a call waits for.
+/// The answer of a call, or the job for which the call waits.
 enum Call {
     Answered(CallToolResult),
     Begun(Job, Duration),
@@ -369,8 +365,15 @@ impl Server {
         let repos = allowed.repos.iter().map(|repo| Repo::open(repo)).collect::<Result<_, _>>()?;
         Ok(Self {
             repos: Arc::new(repos),
+            state: Arc::new(State {
+                jobs: Mutex::default(),
+                places: Arc::new(Semaphore::new(
+                    usize::try_from(allowed.max_tasks)
+                        .unwrap_or(Semaphore::MAX_PERMITS)
+                        .min(Semaphore::MAX_PERMITS),
+                )),
+            }),
             allowed: Arc::new(allowed),
-            state: Arc::default(),
             calls: Arc::new(Semaphore::new(CALLS)),
             lookups: Arc::new(Semaphore::new(LOOKUPS)),
             extension: Arc::default(),
@@ -560,8 +563,7 @@ impl Server {
         let wait = wait(wait_s)?;
         let events = tool != "verify";
         let line = CommandLine { arguments: words, stdin: stdin.to_owned(), events };
-        let max_tasks = events.then_some(self.allowed.max_tasks);
-        let job = self.state.locked().begin(tool, &repo, line, max_tasks)?;
+        let job = self.state.locked().begin(tool, &repo, line, &self.state.places)?;
         Ok(Call::Begun(job, wait))
     }
 
@@ -591,7 +593,7 @@ impl Server {
         let mut told = 0;
         loop {
             let now = progress.borrow_and_update().clone();
-            if let Some(ended) = now.ended {
+            if let Some(ended) = now.result {
                 return answer::of(job, &ended);
             }
             if let Some(token) = token.clone().filter(|_| now.number > told) {
@@ -601,6 +603,8 @@ impl Server {
                 let _ = context.peer.notify_progress(news.with_message(now.message)).await;
             }
             tokio::select! {
+                // A result that has come by the end of the wait is the answer.
+                biased;
                 changed = progress.changed() => if changed.is_err() {
                     return answer::of(job, &*job.wait().await);
                 },
@@ -636,7 +640,7 @@ impl Server {
         let task = manager.spawn(options, move |context| {
             Box::pin(async move {
                 tokio::select! {
-                    ended = job.wait() => Ok(answer::of(&job, &ended)),
+                    ended = job.result() => Ok(answer::of(&job, &ended)),
                     () = context.cancelled() => {
                         job.cancel.cancel();
                         job.wait().await;

@@ -137,6 +137,11 @@ impl Observer {
         Ok(Some(TaskSeen { task: self.lookup.show(record, place), dry_run, cancel_requested }))
     }
 
+    /// Returns whether the store has a task, whether its record can be read or not.
+    pub fn is_task(&self, task_id: &str) -> bool {
+        self.lookup.store.task_order(task_id).is_ok_and(|order| order.is_some())
+    }
+
     /// Returns at most `most` tasks that were accepted after a place in the order of all tasks, each with its own place.
     ///
     /// # Errors

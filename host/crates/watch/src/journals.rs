@@ -1,11 +1,10 @@
-//! The journals of all tasks, as far as their whole lines go, and who wants to know when they grow.
+//! The journals of all tasks, read as far as their lines are whole, and the readers that are told when they grow.
 //!
 //! On Linux the kernel reports each write (inotify), so an event is known within a millisecond and a journal that rests costs
 //! nothing. Elsewhere the lengths are compared ten times a second. Tasks are neither asked nor slowed down: their journals are
 //! read, and nothing is written.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
 use std::io;
 #[cfg(target_os = "linux")]
 use std::os::fd::OwnedFd;
@@ -33,6 +32,8 @@ const NEWEST: usize = 100;
 const ROUND: Duration = Duration::from_millis(500);
 /// Number of tasks that one query of the store returns.
 const PAGE: u32 = 500;
+/// Number of journals whose lengths are remembered. Beyond it those that have ended are measured again when a reader asks.
+const MAX_KNOWN: usize = 4096;
 
 pub(crate) struct Journals {
     observer: Arc<Observer>,
@@ -48,11 +49,13 @@ struct Known {
     journals: BTreeMap<String, Length>,
 }
 
-/// How much of a journal there is.
+/// The length of a journal, as it was measured last.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Length {
     /// The place behind the last whole line.
     whole: Mark,
+    /// The bytes between the last whole line and this place have no end of a line, so they are not searched again.
+    half: u64,
     /// The last line is the end of the task.
     ended: bool,
     /// There is no such file.
@@ -107,7 +110,9 @@ impl Journals {
         }
         newest.extend(journals.observer.unfinished()?);
         journals.write().seen = u64::try_from(seen).unwrap_or_default();
-        newest.iter().for_each(|task_id| journals.measure(task_id));
+        for task_id in &newest {
+            journals.measure(task_id);
+        }
         Ok(Arc::new(journals))
     }
 
@@ -175,7 +180,7 @@ impl Journals {
             return 1;
         }
         if length.whole.offset < mark.offset {
-            // What was written anew has numbers that the reader has seen, so only what follows is sent.
+            // The lines that were written anew repeat numbers that the reader has seen, so only later lines are sent.
             position.open.insert(task_id.to_owned(), length.whole);
             let item = gap(mark.seq, Some(length.whole.seq), "changed");
             items.push((position.encode(), Item::Gap(item)));
@@ -215,55 +220,75 @@ impl Journals {
         taken
     }
 
+    /// Returns the length of a journal. A cursor may name any task, and one that the store does not know has no journal.
     fn length(&self, task_id: &str) -> Length {
-        let known = self.read().journals.get(task_id).copied();
-        known.unwrap_or_else(|| {
-            self.measure(task_id);
-            self.read().journals.get(task_id).copied().unwrap_or_default()
-        })
+        if let Some(known) = self.read().journals.get(task_id) {
+            return *known;
+        }
+        match self.observer.is_task(task_id) {
+            true => self.measure(task_id),
+            false => Length { gone: true, ..Length::default() },
+        }
     }
 
     /// Looks at the length of a journal.
-    fn measure(&self, task_id: &str) {
+    fn measure(&self, task_id: &str) -> Length {
         let before = self.read().journals.get(task_id).copied().unwrap_or_default();
         let now = match self.observer.artifacts().open_journal(task_id) {
-            Ok(Some(file)) => measured(&file, before),
+            Ok(Some(file)) => match file.metadata() {
+                Ok(about) => measured(&file, about.len(), before),
+                Err(_) => before,
+            },
             // A link or a directory in its place is no journal.
             _ => Length { gone: true, ..before },
         };
-        self.write().journals.insert(task_id.to_owned(), now);
+        let mut known = self.write();
+        known.journals.insert(task_id.to_owned(), now);
+        if known.journals.len() > MAX_KNOWN {
+            known.journals.retain(|of, length| of == task_id || !length.ended && !length.gone);
+        }
+        now
     }
 
-    /// Looks at the journals of these tasks, and at the tasks that were accepted meanwhile.
-    fn look(&self, names: &BTreeSet<String>) {
-        let is_new = {
-            let known = self.read();
-            names.iter().any(|task_id| !known.journals.contains_key(task_id))
-        };
-        let (mut ids, mut newest) = (names.clone(), None);
-        if is_new {
-            let seen = i64::try_from(self.read().seen).unwrap_or(i64::MAX);
-            if let Ok(new) = self.observer.accepted_after(seen, PAGE) {
-                newest = new.last().and_then(|(last, _)| u64::try_from(*last).ok());
-                ids.extend(new.into_iter().map(|(_, task_id)| task_id));
+    /// Looks at what the kernel has reported.
+    fn look(&self, changes: Changes) {
+        match changes {
+            Changes::Of(names) => {
+                let known = |task_id: &String| self.read().journals.contains_key(task_id);
+                if !names.iter().all(known) {
+                    self.look_for_new();
+                }
+                // A journal without a row is never read.
+                let with_row = |task_id: &&String| known(task_id) || self.observer.is_task(task_id);
+                for task_id in names.iter().filter(with_row) {
+                    self.measure(task_id);
+                }
             }
-            // A journal without a row is never read.
-            ids.retain(|task_id| {
-                self.read().journals.contains_key(task_id)
-                    || self.observer.task(task_id).is_ok_and(|task| task.is_some())
-            });
-        }
-        ids.iter().for_each(|task_id| self.measure(task_id));
-        if let Some(newest) = newest {
-            // Only now: a position that knows the task must know its journal.
-            self.write().seen = newest;
+            // A task may have begun and ended in what was lost, so the store is asked for all that were accepted since.
+            Changes::Unknown | Changes::DirectoryGone => {
+                self.look_for_new();
+                for task_id in &self.open() {
+                    self.measure(task_id);
+                }
+            }
         }
         self.changed.send_modify(|count| *count += 1);
     }
 
-    /// Looks at every journal that may have changed.
-    fn look_at_all(&self) {
-        self.look(&self.open());
+    /// Looks at the journals of the tasks that were accepted since the newest one that is known.
+    fn look_for_new(&self) {
+        loop {
+            let seen = i64::try_from(self.read().seen).unwrap_or(i64::MAX);
+            let Ok(new) = self.observer.accepted_after(seen, PAGE) else { return };
+            let Some(newest) = new.last().and_then(|(last, _)| u64::try_from(*last).ok()) else {
+                return;
+            };
+            for (_, task_id) in &new {
+                self.measure(task_id);
+            }
+            // Only now: a position that knows the task must know its journal.
+            self.write().seen = newest;
+        }
     }
 
     /// Returns the tasks whose journals may grow.
@@ -285,7 +310,7 @@ impl Journals {
         self.known.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Follows the journals on a thread of its own, until nobody holds them any more.
+    /// Follows the journals on a thread of its own, until the server has ended.
     ///
     /// # Errors
     ///
@@ -293,21 +318,20 @@ impl Journals {
     pub(crate) fn follow(self: &Arc<Self>) -> io::Result<()> {
         let mut watcher = Watcher::of(self)?;
         // Between the first look and the watch a journal may have grown.
-        self.look_at_all();
+        self.look(Changes::Unknown);
         let journals = Arc::downgrade(self);
         let follow = move || {
             while let Some(journals) = journals.upgrade() {
-                match watcher.changes() {
-                    Changes::Of(names) if names.is_empty() => {}
-                    Changes::Of(names) => journals.look(&names),
-                    Changes::Unknown => journals.look_at_all(),
-                    Changes::DirectoryGone => {
-                        journals.look_at_all();
-                        // The directory is made anew for the next task.
-                        match Watcher::of(&journals) {
-                            Ok(new) => watcher = new,
-                            Err(_) => std::thread::sleep(ROUND),
-                        }
+                let changes = watcher.changes();
+                let is_gone = matches!(changes, Changes::DirectoryGone);
+                if !matches!(&changes, Changes::Of(names) if names.is_empty()) {
+                    journals.look(changes);
+                }
+                if is_gone {
+                    // The directory is made anew for the next task.
+                    match Watcher::of(&journals) {
+                        Ok(new) => watcher = new,
+                        Err(_) => std::thread::sleep(ROUND),
                     }
                 }
             }
@@ -317,12 +341,11 @@ impl Journals {
     }
 }
 
-/// What the kernel reported.
+/// A report of the kernel.
 enum Changes {
     /// The journals of these tasks may have changed.
     Of(BTreeSet<String>),
-    /// Reports were lost.
-    #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only inotify loses reports"))]
+    /// Reports were lost, or there were none yet.
     Unknown,
     #[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "only inotify reports it"))]
     DirectoryGone,
@@ -408,15 +431,21 @@ fn task_of(name: &str) -> Option<String> {
     name.strip_suffix(".jsonl").filter(|name| TaskId::is_one(name)).map(str::to_owned)
 }
 
-/// Returns the length of a journal that was `before` when it was last looked at.
-fn measured(file: &File, before: Length) -> Length {
-    let Ok(about) = file.metadata() else { return before };
-    let mut length = match about.len() < before.whole.offset {
+/// Returns the length of a journal of `end` bytes that was `before` when it was last looked at.
+fn measured(file: &impl FileExt, end: u64, before: Length) -> Length {
+    let mut length = match end < before.whole.offset {
         // It was cut or written anew.
         true => Length::default(),
         false => Length { gone: false, ..before },
     };
-    let mut lines = Lines::new(file, length.whole.offset, about.len());
+    // A half line may be as long as the disk has room, and it is read anew only when it has an end.
+    let searched = if length.half <= end { length.half } else { 0 };
+    let searched = searched.max(length.whole.offset);
+    length.half = end;
+    if !has_line_end(file, searched, end) {
+        return length;
+    }
+    let mut lines = Lines::new(file, length.whole.offset, end);
     while let Some((line, end)) = lines.next() {
         length.whole.offset = end;
         let line = line.and_then(|line| serde_json::from_slice::<Line>(&line).ok());
@@ -424,6 +453,25 @@ fn measured(file: &File, before: Length) -> Length {
         length.whole.seq = line.map_or(length.whole.seq, |line| line.seq);
     }
     length
+}
+
+/// Returns whether a part of a file has the end of a line.
+fn has_line_end(file: &impl FileExt, mut from: u64, end: u64) -> bool {
+    let mut piece = vec![0; PIECE];
+    while from < end {
+        let most = usize::try_from(end - from).unwrap_or(PIECE).min(PIECE);
+        let room = piece.get_mut(..most).unwrap_or_default();
+        match file.read_at(room, from) {
+            Ok(read @ 1..) => {
+                if room.iter().take(read).any(|byte| *byte == b'\n') {
+                    return true;
+                }
+                from += read as u64;
+            }
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Returns an event as JSON that breaks no frame of the stream, and its number. Returns `None` where the line is no event.
@@ -436,8 +484,8 @@ fn readable(line: &[u8]) -> Option<(String, u64)> {
 }
 
 /// The whole lines of a part of a file, each with the place behind it. A line that is too long is `None`.
-struct Lines<'f> {
-    file: &'f File,
+struct Lines<'f, F> {
+    file: &'f F,
     at: u64,
     until: u64,
     buffer: Vec<u8>,
@@ -447,8 +495,8 @@ struct Lines<'f> {
     start: u64,
 }
 
-impl<'f> Lines<'f> {
-    fn new(file: &'f File, from: u64, until: u64) -> Self {
+impl<'f, F: FileExt> Lines<'f, F> {
+    fn new(file: &'f F, from: u64, until: u64) -> Self {
         Self { file, at: from, until, buffer: vec![], used: 0, start: from }
     }
 
@@ -482,5 +530,132 @@ impl<'f> Lines<'f> {
             self.at += read as u64;
             self.buffer.extend(piece.get(..read).unwrap_or_default());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use act_core::Outcome;
+    use act_core::process::Process;
+
+    use super::*;
+    use crate::tests::{Place, end, event, write};
+
+    fn journals(place: &Place) -> Arc<Journals> {
+        Journals::new(Arc::new(Observer::of(Arc::clone(&place.artifacts)).unwrap())).unwrap()
+    }
+
+    // WATCH-22
+    #[test]
+    fn tasks_that_came_and_ended_while_reports_were_lost_are_sent_once() {
+        let place = Place::new();
+        let journals = journals(&place);
+        let mut position = journals.now();
+        // More tasks than one query of the store returns.
+        let count = 2 * PAGE as usize + 1;
+        for number in 0..count {
+            let task_id = format!("t-{number:06}");
+            let mut journal = place.task(&task_id, "x");
+            write(&mut journal, &(event(&task_id, 1) + &end(&task_id, 2)));
+            place.store.end(&task_id, &Process::this(), &Outcome::Success).unwrap();
+        }
+        journals.look(Changes::Unknown);
+        let mut lines = BTreeSet::new();
+        loop {
+            let items = journals.next(&mut position);
+            if items.is_empty() {
+                break;
+            }
+            for (_, item) in items {
+                let Item::Line(line) = item else { panic!("{item:?}") };
+                assert!(lines.insert(line), "nothing is repeated");
+            }
+        }
+        assert_eq!(lines.len(), 2 * count);
+        journals.look(Changes::Unknown);
+        assert_eq!(journals.next(&mut position), []);
+    }
+
+    // attack 649
+    #[test]
+    fn tasks_that_a_cursor_invents_are_gaps_and_are_not_remembered() {
+        let place = Place::new();
+        place.task("t-aaaaaa", "x");
+        let journals = journals(&place);
+        for round in 0..100 {
+            let ids =
+                (0..MAX_OPEN).map(|number| (format!("t-{round:02}{number:04}"), Mark::default()));
+            let mut forged = Position { seen: u64::MAX, open: ids.collect() };
+            let gaps = journals.next(&mut forged);
+            assert_eq!((gaps.len(), forged.open.len()), (MAX_OPEN, 0));
+        }
+        assert_eq!(journals.read().journals.len(), 1);
+    }
+
+    // WATCH-22
+    #[test]
+    fn of_many_journals_those_that_have_ended_are_forgotten_and_found_again() {
+        let place = Place::new();
+        let journals = journals(&place);
+        let mut journal = place.task("t-aaaaaa", "x");
+        write(&mut journal, &(event("t-aaaaaa", 1) + &end("t-aaaaaa", 2)));
+        place.task("t-bbbbbb", "x");
+        journals.look(Changes::Unknown);
+        let ended = Length { ended: true, ..Length::default() };
+        let others = (0..MAX_KNOWN).map(|number| (format!("t-{number:06}"), ended));
+        journals.write().journals.extend(others);
+        journals.measure("t-bbbbbb");
+        assert_eq!(journals.read().journals.keys().collect::<Vec<_>>(), ["t-bbbbbb"]);
+        let items = journals.next(&mut Position::default());
+        assert_eq!(items.len(), 2, "{items:?}");
+    }
+
+    /// A file that counts the bytes that are read from it.
+    struct Counted {
+        bytes: Vec<u8>,
+        read: Cell<usize>,
+    }
+
+    impl FileExt for Counted {
+        fn read_at(&self, into: &mut [u8], from: u64) -> io::Result<usize> {
+            let rest = &self.bytes[usize::try_from(from).unwrap().min(self.bytes.len())..];
+            let length = rest.len().min(into.len());
+            into[..length].copy_from_slice(&rest[..length]);
+            self.read.set(self.read.get() + length);
+            Ok(length)
+        }
+
+        fn write_at(&self, _: &[u8], _: u64) -> io::Result<usize> {
+            unreachable!("journals are only read")
+        }
+    }
+
+    // attack 648
+    #[test]
+    fn a_half_line_that_grows_is_searched_once_and_read_when_it_is_whole() {
+        let mut file = Counted { bytes: vec![], read: Cell::new(0) };
+        let first = b"{\"seq\":1,\"type\":\"milestone\"}\n";
+        file.bytes.extend(first);
+        let mut length = Length::default();
+        for _ in 0..100 {
+            file.bytes.extend(vec![b' '; 10_000]);
+            length = measured(&file, file.bytes.len() as u64, length);
+        }
+        assert_eq!(length.whole, Mark { offset: first.len() as u64, seq: 1 });
+        let (read, bytes) = (file.read.get(), file.bytes.len());
+        assert!(read < bytes + 2 * 10_000, "{read} bytes of {bytes} were read");
+        file.bytes.extend(b"{\"seq\":2,\"type\":\"task_finished\"}\n");
+        length = measured(&file, file.bytes.len() as u64, length);
+        assert_eq!(length.whole, Mark { offset: file.bytes.len() as u64, seq: 2 });
+        assert!(length.ended);
+        // The half line may be cut, and written anew.
+        file.bytes.extend(b"half a line");
+        length = measured(&file, file.bytes.len() as u64, length);
+        file.bytes.truncate(file.bytes.len() - 9);
+        file.bytes.extend(b"\n");
+        length = measured(&file, file.bytes.len() as u64, length);
+        assert_eq!(length.whole.offset, file.bytes.len() as u64);
     }
 }

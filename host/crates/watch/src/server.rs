@@ -3,13 +3,14 @@
 //! Every request passes [`Shared::answer`]. It compares the host, refuses what another page sends, asks for the session, and only
 //! then looks at the path. Answers carry the same headers, whatever they are.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::io;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -21,8 +22,8 @@ use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use serde::Serialize;
-use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 use crate::cursor::Position;
 use crate::journals::Journals;
@@ -35,7 +36,7 @@ use act_core::{Document, Failure, RunId, Schema};
 use act_records::store::{Task, TaskState};
 use act_task::{AuditFilter, Observer, TaskId};
 
-/// What the server allows a peer. Every number has a default, and tests use smaller ones.
+/// The bounds of the server for its peers. Every number has a default, and tests use smaller ones.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of a request's line and headers. A cursor of 400 journals has 14 KiB.
@@ -44,9 +45,11 @@ pub struct Limits {
     pub headers: usize,
     /// Time for the header of a request, also for the next one on an idle connection.
     pub header_time: Duration,
+    /// Time in which a peer must show a session. A browser sends its first request within milliseconds.
+    pub stranger_time: Duration,
     /// Time in which a peer must take something of its answer.
     pub patience: Duration,
-    /// Connections at a time; others wait.
+    /// Connections at a time. A further one takes the place of the oldest without a session, or waits.
     pub connections: usize,
     /// Requests on one connection, so that no peer keeps one for ever.
     pub requests: usize,
@@ -68,6 +71,7 @@ impl Default for Limits {
             header_bytes: 32 << 10,
             headers: 64,
             header_time: Duration::from_secs(20),
+            stranger_time: Duration::from_secs(3),
             patience: Duration::from_secs(30),
             connections: 128,
             requests: 1000,
@@ -222,41 +226,118 @@ impl Server {
     }
 
     async fn accept(&self) {
-        let seats = Arc::new(Semaphore::new(self.shared.limits.connections));
-        // Connections end with the server.
-        let mut open = tokio::task::JoinSet::new();
+        let mut seats = Seats::new(self.shared.limits.connections);
         loop {
-            while open.try_join_next().is_some() {}
-            let Ok(seat) = Arc::clone(&seats).acquire_owned().await else { return };
-            let shared = Arc::clone(&self.shared);
-            match &self.listener {
-                Listener::Tcp(listener) => {
-                    let Ok((stream, _)) = listener.accept().await else {
-                        // The process may have no free file descriptor for a while.
-                        tokio::time::sleep(PAUSE).await;
-                        continue;
-                    };
+            let accepted = match &self.listener {
+                Listener::Tcp(listener) => listener.accept().await.map(|(stream, _)| {
                     let _ = stream.set_nodelay(true);
-                    open.spawn(async move {
-                        shared.connection(stream).await;
-                        drop(seat);
-                    });
-                }
+                    Stream::Tcp(stream)
+                }),
                 Listener::Unix { listener, .. } => {
-                    let Ok((stream, _)) = listener.accept().await else {
-                        tokio::time::sleep(PAUSE).await;
-                        continue;
-                    };
-                    let own = rustix::process::geteuid().as_raw();
-                    // The mode of the socket keeps others out already; root passes any mode.
-                    if stream.peer_cred().map(|peer| peer.uid()).is_ok_and(|uid| uid == own) {
-                        open.spawn(async move {
-                            shared.connection(stream).await;
-                            drop(seat);
-                        });
-                    }
+                    listener.accept().await.map(|(stream, _)| Stream::Unix(stream))
                 }
-            }
+            };
+            let stream = match accepted {
+                // The mode of the socket keeps others out already; root passes any mode.
+                Ok(Stream::Unix(stream)) if !is_own(&stream) => continue,
+                Ok(stream) => stream,
+                Err(_) => {
+                    // The process may have no free file descriptor for a while.
+                    tokio::time::sleep(PAUSE).await;
+                    continue;
+                }
+            };
+            let (peer, permit) = seats.take().await;
+            let (shared, strangers) = (Arc::clone(&self.shared), Arc::clone(&seats.strangers));
+            seats.open.spawn(async move {
+                match stream {
+                    Stream::Tcp(stream) => shared.connection(stream, &peer).await,
+                    Stream::Unix(stream) => shared.connection(stream, &peer).await,
+                }
+                strangers.forget(&peer);
+                drop(permit);
+            });
+        }
+    }
+}
+
+enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+fn is_own(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().map(|peer| peer.uid()).is_ok_and(|uid| uid == own)
+}
+
+/// The peer of one connection.
+#[derive(Default)]
+struct Peer {
+    /// The peer has sent a request with a session, or has opened one.
+    is_admitted: AtomicBool,
+    /// Ends the connection, because its place is needed.
+    leave: Notify,
+}
+
+/// The places for connections. Everybody on the machine can connect, so those who show no session must not keep the others out:
+/// when all places are taken, the connection that has been without a session for the longest time ends.
+struct Seats {
+    permits: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
+    /// The connections, which end with the server.
+    open: tokio::task::JoinSet<()>,
+}
+
+/// The peers that may be without a session, the oldest first.
+#[derive(Default)]
+struct Strangers(Mutex<VecDeque<Arc<Peer>>>);
+
+impl Seats {
+    fn new(most: usize) -> Self {
+        let (strangers, open) = Default::default();
+        Self { permits: Arc::new(Semaphore::new(most)), strangers, open }
+    }
+
+    /// Waits for a place.
+    async fn take(&mut self) -> (Arc<Peer>, Option<OwnedSemaphorePermit>) {
+        while self.open.try_join_next().is_some() {}
+        if self.permits.available_permits() == 0 {
+            self.strangers.drop_oldest();
+        }
+        // The semaphore is never closed, so there is always a permit.
+        let permit = Arc::clone(&self.permits).acquire_owned().await.ok();
+        let peer = Arc::new(Peer::default());
+        self.strangers.lock().push_back(Arc::clone(&peer));
+        (peer, permit)
+    }
+}
+
+impl Strangers {
+    fn lock(&self) -> std::sync::MutexGuard<'_, VecDeque<Arc<Peer>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn drop_oldest(&self) {
+        let mut strangers = self.lock();
+        strangers.retain(|peer| !peer.is_admitted.load(Ordering::SeqCst));
+        if let Some(oldest) = strangers.pop_front() {
+            oldest.leave.notify_one();
+        }
+    }
+
+    fn forget(&self, peer: &Arc<Peer>) {
+        self.lock().retain(|known| !Arc::ptr_eq(known, peer));
+    }
+}
+
+impl Peer {
+    /// Waits until the peer has to go: its place is needed, or it has shown no session for too long.
+    async fn has_to_go(&self, stranger_time: Duration) {
+        if tokio::time::timeout(stranger_time, self.leave.notified()).await.is_err()
+            && self.is_admitted.load(Ordering::SeqCst)
+        {
+            self.leave.notified().await;
         }
     }
 }
@@ -354,18 +435,20 @@ impl Document for LogPiece {
 }
 
 impl Shared {
-    async fn connection<S>(self: Arc<Self>, stream: S)
+    async fn connection<S>(self: Arc<Self>, stream: S, peer: &Arc<Peer>)
     where
         S: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
     {
         let limits = self.limits.clone();
         let io = TokioIo::new(Patient::new(stream, limits.patience));
         let requests = Arc::new(AtomicUsize::new(0));
+        let of_requests = Arc::clone(peer);
         let service = hyper::service::service_fn(move |request| {
             let (shared, requests) = (Arc::clone(&self), Arc::clone(&requests));
+            let peer = Arc::clone(&of_requests);
             async move {
                 let is_last = requests.fetch_add(1, Ordering::SeqCst) + 1 >= shared.limits.requests;
-                let mut answer = shared.answer(request).await;
+                let mut answer = shared.answer(request, &peer).await;
                 if is_last {
                     let close = HeaderValue::from_static("close");
                     answer.headers_mut().insert(header::CONNECTION, close);
@@ -373,14 +456,17 @@ impl Shared {
                 Ok::<_, Infallible>(answer)
             }
         });
-        // A peer may go away at any time, so an error is ignored.
-        let _ = hyper::server::conn::http1::Builder::new()
+        let served = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(limits.header_time)
             .max_buf_size(limits.header_bytes)
             .max_headers(limits.headers)
-            .serve_connection(io, service)
-            .await;
+            .serve_connection(io, service);
+        tokio::select! {
+            // A peer may go away at any time, so an error is ignored.
+            _ = served => {}
+            () = peer.has_to_go(limits.stranger_time) => {}
+        }
     }
 
     /// While somebody reads the stream, the end of a task whose process died is recorded, which appends it to the journal.
@@ -394,13 +480,13 @@ impl Shared {
         }
     }
 
-    async fn answer(self: Arc<Self>, request: Request<Incoming>) -> Answer {
+    async fn answer(self: Arc<Self>, request: Request<Incoming>, peer: &Peer) -> Answer {
         let head = request.method() == Method::HEAD;
         let mut answer = match self.host(&request) {
             _ if is_huge(&request, self.limits.header_bytes) => {
                 plain(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "The header is too long.\n")
             }
-            Some(host) => self.pass(request, host).await,
+            Some(host) => self.pass(request, host, peer).await,
             None => plain(StatusCode::MISDIRECTED_REQUEST, "This name is not served here.\n"),
         };
         guard(answer.headers_mut());
@@ -427,7 +513,12 @@ impl Shared {
         is_ours.then(|| host.to_owned())
     }
 
-    async fn pass(self: &Arc<Self>, request: Request<Incoming>, host: String) -> Answer {
+    async fn pass(
+        self: &Arc<Self>,
+        request: Request<Incoming>,
+        host: String,
+        peer: &Peer,
+    ) -> Answer {
         let path = request.uri().path().to_owned();
         let is_post = request.method() == Method::POST;
         if !is_post && request.method() != Method::GET && request.method() != Method::HEAD {
@@ -446,7 +537,7 @@ impl Shared {
         if let Some(token) = path.strip_prefix("/enter/")
             && request.method() == Method::GET
         {
-            return self.enter(token, request.headers());
+            return self.enter(token, request.headers(), peer);
         }
         let admitted = match &self.names {
             None => Some(self.sessions.of_socket()),
@@ -455,6 +546,7 @@ impl Shared {
         let Some(admitted) = admitted else {
             return html(StatusCode::UNAUTHORIZED, pages::closed(), &self.secrets);
         };
+        peer.is_admitted.store(true, Ordering::SeqCst);
         let query = request.uri().query().map(form).unwrap_or_default();
         let visit = Visit { shared: self, admitted, host, query };
         let segments: Vec<_> = path.split('/').skip(1).map(str::to_owned).collect();
@@ -470,10 +562,11 @@ impl Shared {
     }
 
     /// Uses a token up and sends the browser to an address without it.
-    fn enter(&self, token: &str, headers: &HeaderMap) -> Answer {
+    fn enter(&self, token: &str, headers: &HeaderMap, peer: &Peer) -> Answer {
         let Some(session) = self.sessions.enter(token) else {
             return html(StatusCode::UNAUTHORIZED, pages::closed(), &self.secrets);
         };
+        peer.is_admitted.store(true, Ordering::SeqCst);
         // A browser that comes from the file of `--open` would not send the cookie to the address that it is redirected to,
         // because another site began the navigation. A page that goes on by itself begins a new one.
         let from_elsewhere = headers
@@ -536,25 +629,7 @@ fn cookie(headers: &HeaderMap) -> Option<&str> {
 
 /// Reads names and values in the form in which browsers send them.
 fn form(text: &str) -> Vec<(String, String)> {
-    let plain = |text: &str| {
-        let (mut bytes, mut rest) = (vec![], text.as_bytes());
-        while let Some((first, behind)) = rest.split_first() {
-            rest = behind;
-            let digits = behind.get(..2).and_then(|digits| std::str::from_utf8(digits).ok());
-            match (first, digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())) {
-                (b'%', Some(byte)) => {
-                    bytes.push(byte);
-                    rest = behind.get(2..).unwrap_or_default();
-                }
-                (b'+', _) => bytes.push(b' '),
-                (byte, _) => bytes.push(*byte),
-            }
-        }
-        String::from_utf8_lossy(&bytes).into_owned()
-    };
-    let pairs = text.split('&').filter(|pair| !pair.is_empty());
-    let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
-    pairs.map(|(name, value)| (plain(name), plain(value))).collect()
+    form_urlencoded::parse(text.as_bytes()).into_owned().collect()
 }
 
 /// Adds what every answer carries.
@@ -925,14 +1000,42 @@ pub(crate) fn piece(
     let mut bytes = vec![0; usize::try_from((end - from).min(PIECE)).unwrap_or_default()];
     let read = file.read_at(&mut bytes, from).map_err(unreadable)?;
     bytes.truncate(read);
-    // A character that is cut off belongs to the next piece.
-    let whole = match std::str::from_utf8(&bytes) {
-        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 => error.valid_up_to(),
-        _ => bytes.len(),
+    let mut before = vec![0; usize::try_from(from.min(LONGEST_CHARACTER - 1)).unwrap_or_default()];
+    let begin = from - before.len() as u64;
+    file.read_exact_at(&mut before, begin).map_err(unreadable)?;
+    let whole = whole_characters(&before, &bytes);
+    let (from, to) = (from + whole.start as u64, from + whole.end as u64);
+    let log = String::from_utf8_lossy(bytes.get(whole).unwrap_or_default()).into_owned();
+    Ok(LogPiece { run_id: run.as_str().to_owned(), step, from, to, end, log })
+}
+
+/// Bytes of the longest character of UTF-8.
+const LONGEST_CHARACTER: u64 = 4;
+
+/// Returns the part of a piece without a character that its borders cut: one that began in the bytes `before` it belongs to the
+/// piece before, and one that has not ended to the next piece. Other bytes that are no UTF-8 stay, and so does a character that
+/// is all there is, because a reader could not go on otherwise.
+fn whole_characters(before: &[u8], bytes: &[u8]) -> std::ops::Range<usize> {
+    // Returns the bytes at the end that may be the beginning of a character.
+    let unfinished = |bytes: &[u8]| {
+        let last = bytes.utf8_chunks().last().map(|chunk| chunk.invalid().to_vec());
+        last.filter(|last| {
+            std::str::from_utf8(last).is_err_and(|wrong| wrong.error_len().is_none())
+        })
     };
-    bytes.truncate(whole);
-    let log = String::from_utf8_lossy(&bytes).into_owned();
-    Ok(LogPiece { run_id: run.as_str().to_owned(), step, from, to: from + whole as u64, end, log })
+    let start = unfinished(before).map_or(0, |begun| {
+        // The rest of the character is at most three bytes.
+        let rest = (1..=bytes.len().min(3)).find(|rest| {
+            let character = [&begun[..], bytes.get(..*rest).unwrap_or_default()].concat();
+            std::str::from_utf8(&character).is_ok()
+        });
+        rest.unwrap_or_default()
+    });
+    let end = bytes.len() - unfinished(bytes).map_or(0, |begun| begun.len());
+    match start < end {
+        true => start..end,
+        false => 0..bytes.len(),
+    }
 }
 
 /// Opens a file that the manifest of a run names: the log of a step, or that of all. Returns it with its length.
@@ -951,4 +1054,40 @@ fn named_file(
     let file = places.find_map(|place| place.log(name).ok()).ok_or_else(not_found)?;
     let length = file.metadata().map_err(unreadable)?.len();
     Ok((file, length))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_form_is_read_as_browsers_send_it() {
+        let pairs = form("a=1+2&b=%C3%A4%2b&c&d=%+f&e=%zz&=x");
+        let expected =
+            [("a", "1 2"), ("b", "ä+"), ("c", ""), ("d", "% f"), ("e", "%zz"), ("", "x")];
+        assert_eq!(pairs, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
+    }
+
+    #[test]
+    fn a_piece_holds_the_characters_that_begin_in_it_and_end_in_it() {
+        let text = "aä€😀z".as_bytes();
+        // A border in every place: the pieces before and behind make up the text without a broken character.
+        for border in 0..=text.len() {
+            let (before, behind) = text.split_at(border);
+            let first = whole_characters(&[], before);
+            let from = border - before.len().min(3);
+            let second = whole_characters(&text[from..border], behind);
+            for piece in [&before[first.clone()], &behind[second.clone()]] {
+                assert!(std::str::from_utf8(piece).is_ok(), "{border}: {piece:?}");
+            }
+            assert_eq!(second.end, behind.len());
+            let left = border - first.end + second.start;
+            let cut = std::str::from_utf8(&text[first.end..first.end + left]).unwrap();
+            assert!(cut.chars().count() <= 1, "{border}: {cut}");
+        }
+        // Bytes that are no UTF-8 stay, and so does what would leave nothing.
+        assert_eq!(whole_characters(&[], b"\xff\xfea"), 0..3);
+        assert_eq!(whole_characters(b"\xff", b"\x80a"), 0..2);
+        assert_eq!(whole_characters(&[], b"\xe2\x82"), 0..2);
+    }
 }

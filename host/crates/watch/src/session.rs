@@ -1,4 +1,4 @@
-//! Who may look: tokens that work once, and the sessions that they open.
+//! Tokens, which work once, and the sessions that they open.
 //!
 //! Both are random, and the server holds only their SHA-256, so that the time of a comparison says nothing about them. They
 //! end with the process.
@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use rand::RngExt;
 use sha2::{Digest, Sha256};
 
-/// Bytes of a token: 128 bits, which nobody guesses within its minute.
+/// Bytes of a token: 128 bits cannot be guessed within its minute.
 const TOKEN: usize = 16;
 /// Bytes of the value of a cookie, which lives for hours.
 const SESSION: usize = 32;
@@ -61,7 +61,7 @@ struct Session {
 pub(crate) struct Admitted {
     /// The session; `None` at the socket.
     pub(crate) number: Option<u64>,
-    /// What a form of this session must send back.
+    /// The token that a form of this session must send back.
     pub(crate) form: String,
 }
 
@@ -109,7 +109,7 @@ impl Sessions {
         Some(Admitted { number: Some(session.number), form: session.form })
     }
 
-    /// Returns what those get who came through the socket.
+    /// Returns the session of all peers at the socket, who have passed the check of the user id.
     pub(crate) fn of_socket(&self) -> Admitted {
         Admitted { number: None, form: self.socket_form.clone() }
     }
@@ -120,7 +120,7 @@ impl Sessions {
 }
 
 impl Admitted {
-    /// Returns whether a form sent back what this session was given.
+    /// Returns whether a form sent the token of this session back.
     pub(crate) fn owns(&self, form: &str) -> bool {
         hash(form) == hash(&self.form)
     }

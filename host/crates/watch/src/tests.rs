@@ -24,14 +24,14 @@ const KEY: &str = "sk-canary-0123456789";
 const HOSTILE: &str =
     "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}&lt;\u{1b}[31m\u{0}";
 
-struct Place {
+pub(crate) struct Place {
     dir: tempfile::TempDir,
-    artifacts: Arc<ArtifactDir>,
-    store: Store,
+    pub(crate) artifacts: Arc<ArtifactDir>,
+    pub(crate) store: Store,
 }
 
 impl Place {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let repo = dir.path().join("repo");
         std::fs::create_dir(&repo).unwrap();
@@ -42,7 +42,7 @@ impl Place {
     }
 
     /// Accepts a task of a repository of its own, so that it runs at once.
-    fn task(&self, task_id: &str, text: &str) -> File {
+    pub(crate) fn task(&self, task_id: &str, text: &str) -> File {
         let root = self.dir.path().join(format!("repo {HOSTILE}").replace(['\0', '/'], ""));
         let journal = self.artifacts.create_journal(task_id).unwrap();
         self.store
@@ -302,21 +302,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Events<S> {
     }
 }
 
-fn event(task_id: &str, seq: u64) -> String {
+pub(crate) fn event(task_id: &str, seq: u64) -> String {
     format!(
         "{{\"v\":1,\"seq\":{seq},\"time\":\"2026-11-24T10:00:00.000Z\",\"task_id\":\"{task_id}\",\
          \"type\":\"milestone\",\"text\":\"Event {seq}\",\"attempt\":null}}\n"
     )
 }
 
-fn end(task_id: &str, seq: u64) -> String {
+pub(crate) fn end(task_id: &str, seq: u64) -> String {
     format!(
         "{{\"v\":1,\"seq\":{seq},\"time\":\"2026-11-24T10:00:00.000Z\",\"task_id\":\"{task_id}\",\
          \"type\":\"task_finished\",\"state\":\"SUCCESS\",\"exit_code\":0,\"run_id\":null}}\n"
     )
 }
 
-fn write(journal: &mut File, text: &str) {
+pub(crate) fn write(journal: &mut File, text: &str) {
     journal.write_all(text.as_bytes()).unwrap();
 }
 
@@ -929,6 +929,59 @@ async fn a_connection_that_sends_its_request_for_ever_is_closed_and_blocks_nobod
     assert!(Answer::of(&bytes).status == 200);
 }
 
+// attack 650
+#[tokio::test(flavor = "multi_thread")]
+async fn peers_without_a_session_keep_no_place_from_those_who_have_one() {
+    let place = Place::new();
+    let limits =
+        Limits { connections: 4, stranger_time: Duration::from_secs(600), ..Limits::default() };
+    let (_running, browser) = place.entered(limits).await;
+    let mut events = browser.events("").await;
+    let mut strangers = vec![];
+    for number in 0..12 {
+        let mut stream = browser.connect().await;
+        if number % 2 == 0 {
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: x").await.unwrap();
+        }
+        strangers.push(stream);
+    }
+    let asked = tokio::time::timeout(Duration::from_secs(10), browser.get("/api/tasks")).await;
+    assert_eq!(asked.unwrap().status, 200);
+    // The oldest stranger has gone, and who has shown a session stays.
+    let mut byte = [0];
+    let gone = tokio::time::timeout(Duration::from_secs(10), strangers[0].read(&mut byte)).await;
+    assert!(matches!(gone.unwrap(), Ok(0) | Err(_)));
+    let mut journal = place.task("t-aaaaaa", "x");
+    write(&mut journal, &event("t-aaaaaa", 1));
+    assert_eq!(events.seqs(1).await, pairs("t-aaaaaa", [1]));
+}
+
+// attack 650
+#[tokio::test(flavor = "multi_thread")]
+async fn a_peer_that_shows_no_session_is_gone_soon_and_one_with_a_session_has_more_time() {
+    let place = Place::new();
+    let limits = Limits { stranger_time: Duration::from_millis(300), ..Limits::default() };
+    let (_running, browser) = place.entered(limits).await;
+    let mut with_session = browser.connect().await;
+    with_session.write_all(browser.head("GET", "/api/tasks", &[]).as_bytes()).await.unwrap();
+    let mut piece = [0; 64 << 10];
+    assert!(with_session.read(&mut piece).await.unwrap() > 0);
+    let mut slow = browser.connect().await;
+    slow.write_all(b"GET / HTTP/1.1\r\nHost: x").await.unwrap();
+    // A page without a session is answered, but its connection does not stay.
+    let mut without = browser.connect().await;
+    let closed = browser.head("GET", "/", &[("Cookie", "act_watch=x")]);
+    without.write_all(closed.as_bytes()).await.unwrap();
+    for mut stranger in [slow, without] {
+        let mut bytes = vec![];
+        let end = stranger.read_to_end(&mut bytes);
+        // The limit for those with a session is 20 s.
+        let _ = tokio::time::timeout(Duration::from_secs(10), end).await.unwrap();
+    }
+    let again = browser.head("GET", "/api/tasks", &[("Connection", "close")]);
+    assert_eq!(exchange(with_session, &again).await.status, 200);
+}
+
 // attack 617
 #[tokio::test(flavor = "multi_thread")]
 async fn a_connection_has_a_bounded_number_of_requests_and_streams_have_a_bounded_number() {
@@ -1058,6 +1111,21 @@ async fn a_log_is_text_in_bounded_pieces_that_end_with_a_character() {
         }
     }
     assert_eq!(text, long);
+    // The end of a log may begin within a character, and a log may hold bytes that are none.
+    let marked = format!("{}x", "\u{20ac}".repeat(200_000));
+    let other = place.run("t-aaaaaa", &[("test", &marked)]);
+    let end = browser.get(&format!("/api/runs/{other}/log?step=test")).await.json();
+    let log = end["log"].as_str().unwrap();
+    assert!(!log.contains('\u{fffd}') && log.len() > (256 << 10) - 4, "{}", &log[..9]);
+    let (from, to) = (end["from"].as_u64().unwrap(), end["to"].as_u64().unwrap());
+    assert_eq!((to - from, to), (log.len() as u64, marked.len() as u64));
+    let file = place.dir.path().join(format!("a/runs/{other}/logs/step-01-test.log"));
+    let mut broken = marked.into_bytes();
+    broken[3000] = 0xff;
+    std::fs::write(file, broken).unwrap();
+    let begin = browser.get(&format!("/api/runs/{other}/log?step=test&from=0")).await.json();
+    let log = begin["log"].as_str().unwrap();
+    assert!(log.ends_with('\u{20ac}') && log.contains('\u{fffd}'), "the border cuts no character");
     let page = browser.get(&format!("/runs/{run_id}?step=test")).await.body;
     assert!(page.contains("&lt;b&gt;red&lt;/b&gt;\\u{202e}"), "control sequences are gone");
     let beyond = browser.get(&format!("{address}99999999999")).await.json();

@@ -91,7 +91,7 @@
       try { gap = JSON.parse(message.data); } catch { return; }
       if (task && gap.task_id !== task) return;
       if (gap.why === "gone" && task) {
-        // What is shown is all that is left of the journal, so it is not replaced any more.
+        // The journal is gone, so the shown text is its last copy and is not replaced any more.
         gone = true;
         const note = document.getElementById("gone");
         if (note) note.hidden = false;
