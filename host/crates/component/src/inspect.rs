@@ -15,6 +15,7 @@ use crate::capability::{Capability, Import};
 use crate::confined::{self, ConfinementError, Work};
 use crate::custom_section::{MANIFEST_SECTION, pack};
 use crate::failure::{MAX_LINE, one_line};
+use crate::foreign::docs;
 use crate::manifest::{Kind, Manifest, ManifestError};
 use crate::structure::{self, MAX_DEFINITIONS, MAX_DEPTH, MAX_FUNCTIONS};
 
@@ -232,6 +233,8 @@ fn without_manifest(bytes: &[u8]) -> Result<Vec<u8>, NotAComponent> {
 pub(crate) struct Sections<'a> {
     pub(crate) imports: Vec<String>,
     pub(crate) exports: Vec<String>,
+    /// The content of the first section with comments of the author.
+    pub(crate) docs: Option<&'a [u8]>,
     /// The content of the first manifest section.
     manifest: Option<&'a [u8]>,
     /// All manifest sections, header included.
@@ -276,6 +279,8 @@ impl<'a> Sections<'a> {
                 if section.name() == MANIFEST_SECTION {
                     self.manifest.get_or_insert(section.data());
                     self.manifests.push(range);
+                } else if section.name() == docs::SECTION {
+                    self.docs.get_or_insert(section.data());
                 }
             }
             IMPORT_SECTION => {

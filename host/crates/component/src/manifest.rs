@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::admission::{Need, grant_names};
 use crate::capability::{Capability, Import};
+use crate::foreign::docs::Docs;
 use crate::foreign::{self, Function, LeftOut};
 use crate::inspect::{NotAComponent, Sections, malformed};
 use crate::limits::{MAX_MEMORY, MAX_WALL_MS};
@@ -164,33 +165,40 @@ impl Manifest {
             Some(manifest) if manifest.kind == Kind::Scout || !manifest.tools.is_empty() => {
                 Ok(manifest)
             }
-            written => Self::of_functions(component, &sections.exports, written),
+            written => Self::of_functions(component, sections, written),
         }
     }
 
     fn of_functions(
         component: &[u8],
-        exports: &[String],
+        sections: &Sections<'_>,
         written: Option<Self>,
     ) -> Result<Self, ManifestError> {
+        let exports = &sections.exports;
         if exports.iter().any(|export| Import::parse(export).is_ours()) {
             return Err(match written {
                 None => NotAComponent::NoManifest.into(),
                 Some(_) => wrong("tools", "a tool component has at least one"),
             });
         }
-        let found = foreign::read(component, exports).map_err(malformed)?;
+        let found = foreign::read(component, exports, &Docs::read(sections.docs));
+        let found = found.map_err(malformed)?;
         if found.functions.is_empty() {
             return Err(match (written, found.left_out.is_empty()) {
                 (None, true) => NotAComponent::NoManifest.into(),
                 _ => ManifestError::NoFunction(found.left_out),
             });
         }
+        let manifest = written.unwrap_or_else(Self::bare);
+        let needs_files =
+            manifest.needs.iter().any(|need| need.grant == Capability::RepoRead.name());
+        let imports_files = |import: &String| import.starts_with("wasi:filesystem/");
+        let sees_files = needs_files && sections.imports.iter().any(imports_files);
         Ok(Self {
-            tools: foreign::tools(&found.functions),
+            tools: foreign::tools(&found.functions, sees_files),
             functions: found.functions,
             left_out: found.left_out,
-            ..written.unwrap_or_else(Self::bare)
+            ..manifest
         })
     }
 

@@ -4,6 +4,7 @@
 //! model. [`call`] calls one of them; `json` converts arguments and results. Admission decides about these components as
 //! about all others.
 
+pub(crate) mod docs;
 mod json;
 
 use std::collections::BTreeMap;
@@ -22,6 +23,7 @@ use wasmparser::{
 use wasmtime::Store;
 use wasmtime::component::{InstancePre, Val};
 
+use self::docs::Docs;
 use self::json::{parameters_schema, payload};
 use crate::ToolOutcome;
 use crate::call::{CallContext, State};
@@ -62,6 +64,8 @@ pub(crate) struct Function {
     /// The exported interface that holds the function; `None` if the component exports the function itself.
     interface: Option<String>,
     name: String,
+    /// What its author wrote about it.
+    comment: Option<String>,
     params: Vec<(String, Type)>,
     result: Option<Type>,
 }
@@ -176,9 +180,12 @@ impl Display for Joined<'_> {
     }
 }
 
-/// Writes the description for the model: the signature, because a foreign component has no description of its functions.
+/// Writes the description for the model: what the author wrote about the function, and its signature.
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        if let Some(comment) = &self.comment {
+            write!(f, "{comment} ")?;
+        }
         let params = self.params.iter().map(|(name, of)| format!("{name}: {of}"));
         let mut line = format!("{}: func({})", self.name, params.collect::<Vec<_>>().join(", "));
         if let Some(result) = &self.result {
@@ -203,7 +210,7 @@ pub(crate) struct ExportedFunctions {
 }
 
 /// Reads all functions that the component exports itself or in an interface, in the order of the exports. `exports` are the
-/// names at the top level.
+/// names at the top level, and `docs` what its author wrote.
 ///
 /// # Errors
 ///
@@ -211,6 +218,7 @@ pub(crate) struct ExportedFunctions {
 pub(crate) fn read(
     bytes: &[u8],
     exports: &[String],
+    docs: &Docs,
 ) -> Result<ExportedFunctions, BinaryReaderError> {
     let mut found = ExportedFunctions::default();
     let Some(types) = types(bytes)? else { return Ok(found) };
@@ -233,7 +241,10 @@ pub(crate) fn read(
     let beyond = candidates.len().saturating_sub(MAX_FUNCTIONS);
     for (interface, name, id) in candidates.into_iter().take(MAX_FUNCTIONS) {
         match function(types, interface, name, id) {
-            Ok(function) => found.functions.push(function),
+            Ok(function) => {
+                let comment = docs.of(interface, name);
+                found.functions.push(Function { comment, ..function });
+            }
             Err(why) => found.left_out.push(LeftOut { function: full_name(interface, name), why }),
         }
     }
@@ -294,7 +305,8 @@ fn function(
     let result = of.result.map(|of| reader.value(of, MAX_DEPTH)).transpose();
     let result = result.map_err(|why| format!("its result {why}"))?;
     let interface = interface.map(str::to_owned);
-    Ok(Function { tool: String::new(), interface, name: name.to_owned(), params, result })
+    let (tool, name) = (String::new(), name.to_owned());
+    Ok(Function { tool, interface, name, comment: None, params, result })
 }
 
 /// Returns whether a toolchain exports the function for itself: Python's `exports#init`, the functions of the canonical ABI,
@@ -427,6 +439,8 @@ impl ExportedFunctions {
                 Some(format!("another tool is named `{}` already", function.tool))
             } else {
                 schema = parameters_schema(&function.params).to_string().len();
+                // Comments fill the model's prompt as well.
+                schema += function.comment.as_ref().map_or(0, String::len);
                 let over = bytes + schema > MAX_SCHEMAS;
                 over.then(|| "the schemas of all tools together are too large".to_owned())
             };
@@ -467,11 +481,13 @@ fn identifier(parts: &[&str]) -> String {
     parts.join("_")
 }
 
-/// Describes the functions to the model.
-pub(super) fn tools(functions: &[Function]) -> Vec<ToolSpec> {
+/// Describes the functions to the model. Those of a component that may see files are told where these are, because their
+/// authors wrote them for other directories.
+pub(super) fn tools(functions: &[Function], sees_files: bool) -> Vec<ToolSpec> {
+    let note = if sees_files { ". The files of the repository are in /repo" } else { "" };
     let tool = |function: &Function| ToolSpec {
         name: function.tool.clone(),
-        description: function.to_string(),
+        description: format!("{function}{note}"),
         parameters: parameters_schema(&function.params).to_string(),
     };
     functions.iter().map(tool).collect()

@@ -284,11 +284,11 @@ fn a_type_that_doubles_itself_is_left_out() {
     let mut types = vec![double(string)];
     types.extend((0..9).map(double));
     types.push(taking(3));
-    let found = read(&passing_on(&types), &["g".to_owned()]).unwrap();
+    let found = read(&passing_on(&types), &["g".to_owned()], &Docs::default()).unwrap();
     assert_eq!((found.functions.len(), found.left_out.len()), (1, 0), "{found:?}");
     types.pop();
     types.push(taking(9));
-    let found = read(&passing_on(&types), &["g".to_owned()]).unwrap();
+    let found = read(&passing_on(&types), &["g".to_owned()], &Docs::default()).unwrap();
     assert!(found.left_out[0].why.contains("more than 1,000 parts"), "{found:?}");
 }
 
@@ -304,7 +304,7 @@ fn what_cannot_be_told_in_json_is_left_out_for_that_reason() {
         (vec![vec![0x66, 1, 0x7d], taking(0)], "a stream"),
         (vec![vec![0x65, 1, 0x7d], taking(0)], "a future"),
     ] {
-        let found = read(&passing_on(&types), &["g".to_owned()]).unwrap();
+        let found = read(&passing_on(&types), &["g".to_owned()], &Docs::default()).unwrap();
         assert!(found.left_out[0].why.contains(why), "{found:?}");
         let refused = read_manifest(&passing_on(&types)).unwrap_err();
         assert!(matches!(refused, ManifestError::NoFunction(_)), "{refused}");
@@ -383,9 +383,9 @@ fn exporting(times: usize, parameter: &str) -> Vec<u8> {
 #[test]
 fn only_so_many_functions_are_looked_at() {
     let exports = ["x:y/i".to_owned()];
-    let found = read(&exporting(3, "p"), &exports).unwrap();
+    let found = read(&exporting(3, "p"), &exports, &Docs::default()).unwrap();
     assert_eq!((found.functions.len(), found.left_out.len()), (3, 0));
-    let found = read(&exporting(MAX_FUNCTIONS + 500, "p"), &exports).unwrap();
+    let found = read(&exporting(MAX_FUNCTIONS + 500, "p"), &exports, &Docs::default()).unwrap();
     assert_eq!(found.functions.len(), MAX_TOOLS);
     assert_eq!(found.left_out.len(), MAX_FUNCTIONS - MAX_TOOLS + 1);
     assert_eq!(found.left_out.last().unwrap().function, "500 functions");
