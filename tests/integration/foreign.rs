@@ -69,6 +69,45 @@ fn reason(answer: &ToolOutcome) -> &str {
     answer.text.split_once(": ").unwrap().0
 }
 
+// CAPABILITY-55, security line 719
+#[tokio::test]
+async fn settings_are_the_granted_variables_and_a_line_of_a_log_is_one_of_the_components() {
+    let need = json!([{"grant": "env", "why": "for a test", "names": ["PATH"]}]);
+    let manifest = json!({"kind": "tool", "name": "ordinary", "version": "1", "about": "Ordinary.", "needs": need});
+    let packed = custom_section::pack(&bytes("foreign"), manifest.to_string().as_bytes());
+    let granted =
+        Grant { env: ["PATH".parse().unwrap()].into_iter().collect(), ..Grant::default() };
+    let heard = Heard::default();
+    let granted = host().load(&packed, granted, &Events::silent()).unwrap().into_tool().unwrap();
+    let ask = async |component: &ToolComponent, key: &str| {
+        let services = Services { events: heard.events(), ..nothing() };
+        answer(component, "hosted_setting", json!({"key": key}), services).await
+    };
+    assert_eq!(ask(&granted, "PATH").await, fine(&std::env::var("PATH").unwrap()));
+    assert!(heard.denials().is_empty());
+    for key in ["HOME", "AGENT_MODEL_KEY", "path", "a-key", "", "PATH=x\n\u{1b}[0m"] {
+        let refused = ask(&granted, key).await;
+        assert!(refused.is_error && refused.text.contains("denied: "), "{key}: {refused:?}");
+        assert!(refused.text.contains("`env`") && !refused.text.contains(['\n', '\u{1b}']));
+    }
+    let all = answer(&granted, "hosted_settings", json!({}), nothing()).await;
+    assert_eq!(all, fine(&json!([["PATH", std::env::var("PATH").unwrap()]]).to_string()));
+
+    let bare = pure();
+    assert!(ask(&bare, "PATH").await.is_error);
+    assert_eq!(answer(&bare, "hosted_settings", json!({}), nothing()).await, fine("[]"));
+
+    let heard = Heard::default();
+    let services = Services { events: heard.events(), ..nothing() };
+    let said = json!({"context": "start", "message": "one\n\u{1b}[31mtwo"});
+    assert_eq!(answer(&bare, "hosted_say", said, services).await, fine("done"));
+    let lines = heard.kinds().into_iter().filter_map(|kind| match kind {
+        EventKind::ComponentLog { level, message, .. } => Some((level, message)),
+        _ => None,
+    });
+    assert_eq!(lines.collect::<Vec<_>>(), [("warn".into(), "start: one [31mtwo".into())]);
+}
+
 // FOREIGN-1, FOREIGN-4
 #[tokio::test]
 async fn functions_are_called_with_values_of_every_type() {

@@ -170,7 +170,10 @@ fn check_of(error: &LoadError) -> &'static str {
         | LoadError::Manifest(_) => "manifest",
         LoadError::NotAComponent(_) => "component",
         LoadError::Refused {
-            why: AdmissionError::Newer { .. } | AdmissionError::OtherMajor { .. },
+            why:
+                AdmissionError::Newer { .. }
+                | AdmissionError::OtherMajor { .. }
+                | AdmissionError::OtherDraft { .. },
             ..
         } => "interfaces",
         LoadError::WrongKind { .. }

@@ -8,11 +8,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::capability::{Capability, Clock, EnvName, Grant, Import, Method, Origin, RepoPart};
+use crate::capability::{
+    CONFIG, Capability, Clock, EnvName, Grant, Import, Method, Origin, RepoPart,
+};
 use crate::inspect::Inspection;
 use crate::limits::Limits;
 use crate::manifest::Kind;
 use crate::values::ValueError;
+use crate::wasi::LOGGING;
 
 /// A capability that the manifest of a component requests, and the reason. Each list narrows the capability to which it
 /// belongs.
@@ -62,7 +65,7 @@ pub enum AdmissionError {
     )]
     Undeclared(Vec<MissingGrant>),
     #[error(
-        "it imports or exports {0}, which this program does not have; build it against the interfaces in `wit/`"
+        "it imports or exports {0}, which this program does not have and no grant opens; build it without it, or against the interfaces in `wit/`"
     )]
     UnknownImport(String),
     #[error(
@@ -73,6 +76,10 @@ pub enum AdmissionError {
         "it is built against {import}, and this program has {ours}, another major version; build it against the interfaces in `wit/`"
     )]
     OtherMajor { import: String, ours: String },
+    #[error(
+        "it is built against {import}, a draft that this program does not have; build it against {}", .ours.join(" or ")
+    )]
+    OtherDraft { import: String, ours: &'static [&'static str] },
     #[error("it needs `{0}` but imports nothing for it; drop the need from its manifest")]
     NeedWithoutImport(String),
     #[error("it needs `{0}`, which is not a grant; the grants are {known}", known = grant_names())]
@@ -91,7 +98,7 @@ impl AdmissionError {
             Self::Undeclared(_) => "need_undeclared",
             Self::UnknownImport(_) => "import_unknown",
             Self::Newer { .. } => "interface_newer",
-            Self::OtherMajor { .. } => "interface_foreign",
+            Self::OtherMajor { .. } | Self::OtherDraft { .. } => "interface_foreign",
             Self::NeedWithoutImport(_) => "need_without_import",
             Self::UnknownNeed(_) => "need_unknown",
             Self::Ceiling(_) => "ceiling",
@@ -295,9 +302,30 @@ fn is_known(name: &str) -> bool {
     matches!(
         import.package,
         "wasi:io" | "wasi:cli" | "wasi:clocks" | "wasi:random" | "wasi:filesystem"
-    ) || matches!(import.interface, "agentcommand:progress/progress" | "agentcommand:types/types")
+    ) || drafts(import.package).is_some()
+        || matches!(import.interface, "agentcommand:progress/progress" | "agentcommand:types/types")
         || Capability::ALL.into_iter().any(|capability| capability.is_behind(&import))
 }
+
+/// Returns the names of the linked interfaces of a WASI package that exists in drafts only; `None` for another package.
+fn drafts(package: &str) -> Option<&'static [&'static str]> {
+    match package {
+        "wasi:config" => Some(&CONFIG),
+        "wasi:logging" => Some(&LOGGING),
+        _ => None,
+    }
+}
+
+/// The packages of WASI 0.2 that this program has or refuses by the name of a grant. Another package has versions of its own.
+const WASI: [&str; 7] = [
+    "wasi:io",
+    "wasi:cli",
+    "wasi:clocks",
+    "wasi:random",
+    "wasi:filesystem",
+    "wasi:http",
+    "wasi:sockets",
+];
 
 /// The versions of the packages in `wit/`, and of the linked WASI.
 const OURS: [(&str, Version); 7] = [
@@ -341,12 +369,17 @@ pub(crate) fn is_interface(name: &str, interface: &str) -> bool {
 ///
 /// A minor version only adds interfaces and functions, so a component of an older minor version finds all that it was built
 /// with. A component of a newer minor version may call functions that do not exist here, and in another major version the
-/// same name has another meaning. A package `agentcommand:*` that is not in `wit/` is refused too; names of other packages
-/// are not checked here.
+/// same name has another meaning. A draft of WASI has only the names under which it is linked, because each draft may differ
+/// from the one before. A package `agentcommand:*` that is not in `wit/` is refused too; names of other packages are not
+/// checked here.
 pub(crate) fn check_version(name: &str) -> Result<(), AdmissionError> {
     let import = Import::parse(name);
     let package = import.package;
-    let is_of = |ours: &str| package == ours || package.split(':').next() == Some(ours);
+    if let Some(ours) = drafts(package) {
+        let different = || AdmissionError::OtherDraft { import: name.to_owned(), ours };
+        return if ours.contains(&name) { Ok(()) } else { Err(different()) };
+    }
+    let is_of = |ours: &str| package == ours || (ours == "wasi" && WASI.contains(&package));
     let Some((_, ours)) = OURS.into_iter().find(|(package, _)| is_of(package)) else {
         return match import.is_ours() {
             true => Err(AdmissionError::UnknownImport(name.to_owned())),

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::io::AsyncWrite;
-use wasmtime::component::{HasData, HasSelf, Linker, ResourceTable};
+use wasmtime::component::{ComponentType, HasData, HasSelf, Lift, Linker, Lower, ResourceTable};
 use wasmtime_wasi::cli::{IsTerminal, StdoutStream, WasiCli, WasiCliView};
 use wasmtime_wasi::p2::bindings::cli;
 use wasmtime_wasi::p2::bindings::io::{error, poll, streams};
@@ -44,7 +44,54 @@ pub(crate) fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
     cli::terminal_stderr::add_to_linker::<State, WasiCli>(linker, State::cli)?;
 
     types::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
-    progress::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+    progress::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+    for name in LOGGING {
+        linker.instance(name)?.func_wrap("log", |mut store, (level, context, message)| {
+            let (level, context, message): (LogLevel, String, String) = (level, context, message);
+            let separator = if context.is_empty() { "" } else { ": " };
+            let call = &mut store.data_mut().call;
+            call.log(level.word(), &format!("{context}{separator}{message}"));
+            Ok(())
+        })?;
+    }
+    Ok(())
+}
+
+/// The interface of `wasi:logging` under the names by which components are built against it.
+///
+/// Its lines go where those of `progress` and of standard error go, and count against the same limit of the grant
+/// (`log_bytes`). A right of its own would protect nothing, because a component without it has the other two.
+pub(crate) const LOGGING: [&str; 2] = ["wasi:logging/logging@0.1.0-draft", "wasi:logging/logging"];
+
+/// The level of a line of `wasi:logging`.
+#[derive(Debug, Clone, Copy, ComponentType, Lift, Lower)]
+#[component(enum)]
+#[repr(u8)]
+#[expect(dead_code, reason = "the engine makes the value of the component's number")]
+enum LogLevel {
+    #[component(name = "trace")]
+    Trace,
+    #[component(name = "debug")]
+    Debug,
+    #[component(name = "info")]
+    Info,
+    #[component(name = "warn")]
+    Warn,
+    #[component(name = "error")]
+    Error,
+    #[component(name = "critical")]
+    Critical,
+}
+
+impl LogLevel {
+    /// Returns the level of the component's log that comes nearest.
+    fn word(self) -> &'static str {
+        match self {
+            Self::Trace | Self::Debug => "debug",
+            Self::Info => "info",
+            Self::Warn | Self::Error | Self::Critical => "warn",
+        }
+    }
 }
 
 /// The interface has types and no functions.

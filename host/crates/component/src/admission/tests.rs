@@ -208,6 +208,14 @@ fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
         ("wasi:io/streams@0.2.0", "ok"),
         ("wasi:io/streams@0.2.99", "ok"),
         ("wasi:io/streams@0.3.0", "interface_foreign"),
+        ("wasi:io/streams@0.2.0-rc-2023-11-10", "interface_foreign"),
+        ("wasi:logging/logging@0.1.0-draft", "ok"),
+        ("wasi:logging/logging", "ok"),
+        ("wasi:logging/logging@0.2.0", "interface_foreign"),
+        ("wasi:config/store@0.2.0-draft", "ok"),
+        ("wasi:config/store@0.3.0", "interface_foreign"),
+        ("wasi:config/other@0.2.0-draft", "interface_foreign"),
+        ("wasi:keyvalue/store@0.2.0-draft", "ok"),
         ("evil:shell/run@7.0.0", "ok"),
         ("agentcommand:shell/run@7.0.0", "import_unknown"),
         ("agentcommand:shell/run@1.0.0", "import_unknown"),
@@ -215,6 +223,28 @@ fn an_older_minor_is_taken_and_a_newer_one_or_another_major_is_not() {
     ] {
         assert_eq!(judged(name), says, "{name}");
     }
+}
+
+// CAPABILITY-4, CAPABILITY-55
+#[test]
+fn drafts_that_are_linked_need_no_grant_to_load_and_other_packages_are_refused_as_unknown() {
+    let linked = imports(&["wasi:logging/logging", "wasi:config/store@0.2.0-draft"]);
+    let bare = admit(&linked, &[], &Grant::everything()).unwrap();
+    assert!(bare.env.is_empty(), "no key is granted without a need");
+    let key = Need {
+        grant: "env".into(),
+        why: "x".into(),
+        names: vec!["SOME_KEY".parse().unwrap()],
+        ..Need::default()
+    };
+    let granted = admit(&linked, &[key], &Grant::everything()).unwrap();
+    assert!(granted.env.contains(&"SOME_KEY".parse().unwrap()));
+    let other = check_version("wasi:logging/logging@0.2.0").unwrap_err().to_string();
+    assert!(other.contains("wasi:logging/logging@0.1.0-draft"), "{other}");
+    let refused = admit(&imports(&["wasi:keyvalue/store@0.2.0-draft"]), &[], &Grant::everything());
+    let refused = refused.unwrap_err();
+    assert_eq!(refused.code(), "import_unknown");
+    assert!(refused.to_string().contains("no grant opens"), "{refused}");
 }
 
 // COMPONENT-3

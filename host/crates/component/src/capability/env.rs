@@ -1,14 +1,17 @@
-//! The capability `env`: environment variables that a component may read, each granted by name.
+//! The capability `env`: environment variables that a component may read, each granted by name. `wasi:config` reads the same
+//! variables by their names as keys, because other hosts give their components settings and keys in this way.
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
-use wasmtime::component::{HasSelf, Linker};
+use wasmtime::component::{ComponentType, HasSelf, Lift, Linker, Lower};
 use wasmtime_wasi::p2::bindings::cli::environment;
 
 use super::{Access, Capability, Grant, Import, Metered, Need, joined};
+use crate::bindings::refusal_text;
 use crate::bounds::{Element, Set};
 use crate::call::State;
+use crate::failure::one_line;
 use crate::limits::Limits;
 use crate::values::value;
 use act_core::secret::Secrets;
@@ -43,6 +46,16 @@ fn is_env_name(text: &str) -> Result<(), String> {
 
 impl Element for EnvName {}
 
+/// The interfaces of `wasi:config` under the names by which components are built against it. They have the same functions.
+/// An engine does not take one draft for another, so each name is linked.
+pub(crate) const CONFIG: [&str; 5] = [
+    "wasi:config/store@0.2.0-draft",
+    "wasi:config/store@0.2.0-draft-2024-09-27",
+    "wasi:config/store@0.2.0-rc.1",
+    "wasi:config/runtime@0.2.0-draft",
+    "wasi:config/runtime@0.2.0-draft-2024-09-27",
+];
+
 pub(crate) struct Rules;
 
 impl super::Rules for Rules {
@@ -56,7 +69,7 @@ impl super::Rules for Rules {
     }
 
     fn is_behind(import: &Import<'_>) -> bool {
-        import.interface == "wasi:cli/environment"
+        import.interface == "wasi:cli/environment" || import.package == "wasi:config"
     }
 
     fn requested(need: &Need) -> Set<EnvName> {
@@ -79,7 +92,17 @@ impl super::Rules for Rules {
     }
 
     fn link(linker: &mut Linker<State>) -> wasmtime::Result<()> {
-        environment::add_to_linker::<State, HasSelf<State>>(linker, |state| state)
+        environment::add_to_linker::<State, HasSelf<State>>(linker, |state| state)?;
+        for name in CONFIG {
+            let mut config = linker.instance(name)?;
+            config.func_wrap("get", |mut store, (key,): (String,)| {
+                Ok((store.data_mut().setting(&key),))
+            })?;
+            config.func_wrap("get-all", |mut store, (): ()| {
+                Ok((Ok::<_, ConfigError>(store.data_mut().variables()),))
+            })?;
+        }
+        Ok(())
     }
 }
 
@@ -108,10 +131,20 @@ impl Metered for EnvMeters {
     }
 }
 
-impl environment::Host for State {
+/// The error of `wasi:config`.
+#[derive(Debug, Clone, ComponentType, Lift, Lower)]
+#[component(variant)]
+enum ConfigError {
+    #[component(name = "upstream")]
+    Upstream(String),
+    #[component(name = "io")]
+    Io(String),
+}
+
+impl State {
     /// Returns the granted variables that are set. A variable that holds a key of the host is withheld, whatever
     /// its name.
-    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+    fn variables(&mut self) -> Vec<(String, String)> {
         let secrets = Secrets::of(|name| std::env::var(name).ok());
         let names = self.call.grant.env.values();
         let set =
@@ -122,7 +155,34 @@ impl environment::Host for State {
             self.call.deny(Capability::Env, &object);
         }
         self.call.meters.env.add(set.iter().map(|(name, _)| name.as_str()));
-        Ok(set)
+        set
+    }
+
+    /// Returns the variable that a key of `wasi:config` names; `None` if it is granted and not set. The interface has an
+    /// error, so a key that is not granted does not look like one that is not set.
+    fn setting(&mut self, key: &str) -> Result<Option<String>, ConfigError> {
+        let refused = |why: &str| Err(ConfigError::Upstream(refusal_text("denied", why)));
+        let granted = key.parse::<EnvName>().ok().filter(|name| self.call.grant.env.contains(name));
+        let Some(name) = granted else {
+            let key = one_line(key, MAX_NAME);
+            self.call.deny(Capability::Env, &key);
+            return refused(&format!(
+                "`{key}` is not granted to this component; a need of `env` with this name would grant it"
+            ));
+        };
+        let Ok(value) = std::env::var(name.as_str()) else { return Ok(None) };
+        if Secrets::of(|name| std::env::var(name).ok()).are_in(&value) {
+            self.call.deny(Capability::Env, &format!("{name}: it holds a key of the host"));
+            return refused(&format!("`{name}` holds a key of the host, which no component gets"));
+        }
+        self.call.meters.env.add([name.as_str()].into_iter());
+        Ok(Some(value))
+    }
+}
+
+impl environment::Host for State {
+    fn get_environment(&mut self) -> wasmtime::Result<Vec<(String, String)>> {
+        Ok(self.variables())
     }
 
     fn get_arguments(&mut self) -> wasmtime::Result<Vec<String>> {

@@ -31,6 +31,7 @@ pub use random::Random;
 pub use repo_read::{RepoPart, RepoRead};
 
 pub(crate) use clock::GrantedClock;
+pub(crate) use env::CONFIG;
 pub(crate) use http::{Direction, HttpMeters, header_bytes};
 pub(crate) use llm::{ModelRequest, ModelSession};
 pub(crate) use repo_read::{ReadAccess, version};

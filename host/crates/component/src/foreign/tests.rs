@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use wasmtime::component::Val;
 
 use super::arbitrary::{names, types};
+use super::docs::Docs;
 use super::json::{self, parse, schema, to_json};
 use super::{Function, Int, LeftOut, MAX_FUNCTIONS, MAX_TOOLS, Type, read, tools};
 use crate::{Inspection, Manifest, ManifestError, custom_section};
@@ -200,7 +201,13 @@ fn functions_are_tools_under_their_own_names_with_schemas_from_their_types() {
     {
         assert!(names.contains(&name), "{names:?}");
     }
-    let tools = tools(&functions);
+    let seeing = tools(&functions, true);
+    assert!(
+        seeing
+            .iter()
+            .all(|tool| tool.description.ends_with("The files of the repository are in /repo"))
+    );
+    let tools = tools(&functions, false);
     let tool = |name: &str| tools.iter().find(|tool| tool.name == name).unwrap();
     assert_eq!(tool("divide").description, "`divide: func(a: s64, b: s64) -> result<s64, string>`");
     assert_eq!(
