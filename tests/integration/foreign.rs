@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use act_component::{
-    AdmissionError, ComponentFailure, Grant, GuestFailure, Limit, Limits, LoadError, RepoRead,
-    Services, ToolComponent, ToolOutcome, custom_section,
+    AdmissionError, Clock, ComponentFailure, Grant, GuestFailure, Limit, Limits, LoadError, Random,
+    RepoRead, Services, ToolComponent, ToolOutcome, custom_section,
 };
 use act_core::event::{EventKind, Events};
 use act_workspace::{Overlay, RepoWriter, WriteRules};
@@ -147,6 +147,41 @@ async fn functions_are_called_with_values_of_every_type() {
     let greeted = answer(&component, "greet", json!({"name": "you"}), nothing()).await;
     assert_eq!(greeted, fine("Hello, you!"));
     assert_eq!(answer(&component, "nothing", json!({}), nothing()).await, fine("done"));
+}
+
+// CAPABILITY-14, security line 720
+#[tokio::test]
+async fn a_call_finds_nothing_of_the_calls_before_it() {
+    let component = pure();
+    let seek = async |component: &ToolComponent| {
+        let found = answer(component, "traces_seek", json!({}), nothing()).await;
+        serde_json::from_str::<Value>(&found.text).unwrap()
+    };
+    let first = seek(&component).await;
+    assert_eq!((&first["bytes"], &first["state"]), (&json!(0), &json!(0)), "{first}");
+    assert_eq!(first["time"], json!(0), "without a grant the clock stands still: {first}");
+    for _ in 0..50 {
+        assert_eq!(seek(&component).await, first);
+    }
+    let clones: Vec<_> = (0..8).map(|_| component.clone()).collect();
+    let together = clones.iter().map(seek);
+    for found in futures_util::future::join_all(together).await {
+        assert_eq!(found, first);
+    }
+
+    // The numbers of a granted source differ, and the clock of each call begins with it.
+    let need = ["random", "clock"].map(|grant| json!({"grant": grant, "why": "for a test"}));
+    let manifest = json!({"kind": "tool", "name": "ordinary", "version": "1", "about": "Ordinary.", "needs": need});
+    let packed = custom_section::pack(&bytes("foreign"), manifest.to_string().as_bytes());
+    let grant = Grant { random: Random::Secure, clock: Clock::Coarse, ..Grant::default() };
+    let component = host().load(&packed, grant, &Events::silent()).unwrap().into_tool().unwrap();
+    let before = seek(&component).await;
+    let pause = Duration::from_secs(2);
+    tokio::time::sleep(pause).await;
+    let after = seek(&component).await;
+    assert_ne!(before["random"], after["random"]);
+    assert_eq!((&after["bytes"], &after["state"]), (&json!(0), &json!(0)), "{after}");
+    assert!(u128::from(after["time"].as_u64().unwrap()) < pause.as_nanos(), "{after}");
 }
 
 // FOREIGN-6

@@ -65,6 +65,10 @@ pub enum AdmissionError {
     )]
     Undeclared(Vec<MissingGrant>),
     #[error(
+        "it imports {}, and no grant opens a socket; build it against `wasi:http`, which the grant `http` opens, or without the network", list(.0)
+    )]
+    Sockets(Vec<MissingGrant>),
+    #[error(
         "it imports or exports {0}, which this program does not have and no grant opens; build it without it, or against the interfaces in `wit/`"
     )]
     UnknownImport(String),
@@ -95,7 +99,7 @@ impl AdmissionError {
     pub fn code(&self) -> &'static str {
         match self {
             Self::Missing(_) => "grant_missing",
-            Self::Undeclared(_) => "need_undeclared",
+            Self::Undeclared(_) | Self::Sockets(_) => "need_undeclared",
             Self::UnknownImport(_) => "import_unknown",
             Self::Newer { .. } => "interface_newer",
             Self::OtherMajor { .. } | Self::OtherDraft { .. } => "interface_foreign",
@@ -226,6 +230,10 @@ pub fn effective(component: &Inspection, parties: &Parties) -> Result<Grant, Adm
             grant: capability.name().to_owned(),
         })
     };
+    let sockets: Vec<_> = without(Capability::Sockets).collect();
+    if !sockets.is_empty() && !declared.contains(&Capability::Sockets) {
+        return Err(AdmissionError::Sockets(sockets));
+    }
     let undeclared: Vec<_> = Capability::ALL
         .into_iter()
         .filter(|capability| !capability.is_in_base_world() && !declared.contains(capability))

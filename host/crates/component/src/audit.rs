@@ -195,6 +195,8 @@ struct DenialLog {
     meters: Arc<Meters>,
     /// The decisions that were recorded, by the word of the record and the object.
     recorded: HashMap<(&'static str, String), Decision>,
+    /// The number that was recorded at the end of the call, which later denials of a request that is being closed follow.
+    finished: Option<u64>,
 }
 
 impl Denials {
@@ -204,8 +206,8 @@ impl Denials {
         audit: Option<Arc<ComponentAudit>>,
         meters: Arc<Meters>,
     ) -> Self {
-        let (name, recorded) = (name.to_owned(), HashMap::new());
-        Self(Arc::new(Mutex::new(DenialLog { name, emitter, audit, meters, recorded })))
+        let (name, recorded, finished) = (name.to_owned(), HashMap::new(), None);
+        Self(Arc::new(Mutex::new(DenialLog { name, emitter, audit, meters, recorded, finished })))
     }
 
     /// Records that a capability does not cover an access to `object`.
@@ -226,6 +228,11 @@ impl Denials {
     /// Records that a limit without a meter is reached.
     pub(crate) fn limit(&self, word: &'static str, object: &str) {
         self.record(Decision::Limit, word, object, true);
+    }
+
+    /// Records the number of all denials, if there are more than were recorded one by one. The last step of a call.
+    pub(crate) fn finish(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).finish();
     }
 
     fn record(&self, decision: Decision, word: &'static str, object: &str, audited: bool) {
@@ -256,15 +263,22 @@ impl DenialLog {
     }
 }
 
-impl Drop for DenialLog {
-    fn drop(&mut self) {
+impl DenialLog {
+    fn finish(&mut self) {
         let total = self.meters.denials.get();
-        if total > self.recorded.len() as u64 {
+        let was_recorded = self.finished.replace(total) == Some(total);
+        if total > self.recorded.len() as u64 && !was_recorded {
             if let Some(audit) = &self.audit {
                 audit.more_denied(total);
             }
             self.emit("total", format!("{total} denials in this query"));
         }
+    }
+}
+
+impl Drop for DenialLog {
+    fn drop(&mut self) {
+        self.finish();
     }
 }
 

@@ -1,10 +1,11 @@
 //! One call of a component, from top to bottom: the question, the record that it may begin, the thread of its store
 //! with its limits, the call of the export, and the record of what was used.
 //!
-//! Each call has a store of its own on a thread of its own. The caller's runtime holds the deadline and the
+//! Each call has a store of its own, and a thread for itself until it ends. The caller's runtime holds the deadline and the
 //! cancellation and sends the requests to the model, while the thread may block on files. When the time is over, the
 //! thread is stopped and not waited for: the component ends at its next epoch check, a host function ends when it
-//! returns, and a thread that hangs in the kernel delays no other call.
+//! returns, and a thread that hangs in the kernel delays no other call. The answer is sent before the memory of the
+//! component is given back, which takes as long as a short call.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
-use tokio::runtime::Handle;
+use tokio::runtime::{Handle, Runtime};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::ResourceTable;
@@ -37,6 +38,7 @@ use crate::limits::GrowthLimits;
 use crate::meter::Meter;
 use crate::outbound::Outbound;
 use crate::wasi::{self, Output};
+use crate::workers::Fate;
 use act_core::consent::Answer;
 use act_core::event::{EventKind, Events};
 use act_model::{Model, ModelError};
@@ -267,13 +269,18 @@ async fn run_to_end<F: Function>(
     let mut stop = Stop { token, emitter, engine: component.engine.clone(), running: Some(ended) };
     let (done, mut finished) = oneshot::channel();
     let engine = component.engine.clone();
-    std::thread::Builder::new()
-        .name(format!("component {name}"))
-        .spawn(move || {
-            let _running: Sender<Infallible> = running;
-            // The receiver is gone if the call was stopped.
-            drop(done.send(on_thread(&engine, function, context)));
-        })
+    let work = move |runtime: &Runtime| {
+        let _running: Sender<Infallible> = running;
+        let stop = context.stop.clone();
+        let (answer, store) = on_thread(runtime, &engine, function, context);
+        // The receiver is gone if the call was stopped.
+        let given_up = done.send(answer).is_err();
+        drop(store);
+        if given_up || stop.is_cancelled() { Fate::End } else { Fate::Keep }
+    };
+    component
+        .workers
+        .run(Box::new(work))
         .map_err(|error| ComponentFailure::Host(format!("no thread for a call: {error}")))?;
     let (deadline, over) = (tokio::time::sleep(wall), tokio::time::sleep(whole));
     tokio::pin!(deadline, over);
@@ -381,16 +388,14 @@ fn tick_until_ended(running: &Receiver<Infallible>, mut tick: impl FnMut()) {
     }
 }
 
+/// Runs the call and returns its answer, with the store, of which only the memory is left to give back: what the component
+/// held open is closed, and its denials are recorded.
 fn on_thread<F: Function>(
+    runtime: &Runtime,
     engine: &Engine,
     function: F,
     context: CallContext,
-) -> Result<ToolOutcome, ComponentFailure> {
-    // The runtime has timers for a component that sleeps, and no I/O driver because nothing here waits for a socket.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .map_err(|error| ComponentFailure::Host(format!("no runtime for a call: {error}")))?;
+) -> (Result<ToolOutcome, ComponentFailure>, Store<State>) {
     let (most, stop) = (context.grant.limits.result_bytes, context.stop.clone());
     let mut store = store(engine, context);
     let answered = runtime.block_on(async {
@@ -405,14 +410,17 @@ fn on_thread<F: Function>(
         text.lines().for_each(|line| state.call.log(level, line));
     }
     let failed = state.call.model.as_mut().and_then(|session| session.failed.take());
-    match answered {
+    drop(std::mem::take(&mut state.table));
+    state.call.denials.finish();
+    let answer = match answered {
         Ok(Ok(answer)) if answer.text.len() as u64 > most => {
             Err(ComponentFailure::Limit(Limit::Result))
         }
         Ok(Ok(answer)) => Ok(answer),
         Ok(Err(guest)) => Err(gave_up(guest, failed)),
         Err(error) => Err(classify(&error, state.growth.reached(), &state.stderr.text())),
-    }
+    };
+    (answer, store)
 }
 
 /// The failure of a component that gave up. After a failed request to the model, the error of that request decides

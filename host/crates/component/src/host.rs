@@ -27,6 +27,7 @@ use crate::inspect::{Inspection, NotAComponent};
 use crate::manifest::{Kind, Manifest, ManifestError};
 use crate::outbound::Outbound;
 use crate::wasi;
+use crate::workers::Workers;
 use act_audit::{Audit, AuditError, Subject};
 use act_core::event::{EventKind, Events};
 use act_symbols::Index;
@@ -46,6 +47,7 @@ pub struct ComponentHost {
     outbound: Outbound,
     outlines: Option<Arc<Index>>,
     engine: Arc<OnceLock<Engine>>,
+    workers: Workers,
     ahead: ReadAhead,
 }
 
@@ -105,6 +107,8 @@ pub struct LoadedComponent {
     pub world: &'static str,
     pub imports: Vec<String>,
     pub(crate) engine: Engine,
+    /// The threads of the host's calls.
+    pub(crate) workers: Workers,
     pub(crate) outbound: Outbound,
     /// The index of outlines that earlier calls stored.
     pub(crate) outlines: Option<Arc<Index>>,
@@ -217,7 +221,8 @@ impl ComponentHost {
         let cache = cache.map(Path::to_owned);
         let outlines = cache.as_deref().map(|dir| Arc::new(Index::new(dir)));
         let (outbound, engine, ahead) = (Outbound::default(), Arc::default(), ReadAhead::default());
-        Self { audit: None, cache, ceiling, outbound, outlines, engine, ahead }
+        let workers = Workers::default();
+        Self { audit: None, cache, ceiling, outbound, outlines, engine, workers, ahead }
     }
 
     /// Begins to read the code of components that are going to be loaded, in the background.
@@ -422,6 +427,7 @@ impl ComponentHost {
         let component = LoadedComponent {
             sha256: sha256.clone(),
             engine: engine.clone(),
+            workers: self.workers.clone(),
             world: manifest.world(),
             imports: imports.clone(),
             outbound: self.outbound.clone(),
