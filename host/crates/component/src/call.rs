@@ -5,7 +5,7 @@
 //! cancellation and sends the requests to the model, while the thread may block on files. When the time is over, the
 //! thread is stopped and not waited for: the component ends at its next epoch check, a host function ends when it
 //! returns, and a thread that hangs in the kernel delays no other call. The answer is sent before the memory of the
-//! component is given back, which takes as long as a short call.
+//! component is given back, so that nobody waits for that.
 
 use std::convert::Infallible;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! The threads that calls run on. A thread is kept after its call for the next one, because a new thread and its runtime cost
-//! about as much time as a short call. Each call still has a store of its own, so nothing of a component is kept.
+//! The threads that calls run on. A thread is kept after its call for the next one, because a short call should not pay for a
+//! new thread and its runtime. Each call still has a store of its own, so nothing of a component is kept.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
