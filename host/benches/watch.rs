@@ -21,12 +21,12 @@ mod image;
 mod small_task;
 
 use std::fs::{File, create_dir_all};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::Child;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::time::{Duration, Instant};
 
@@ -35,6 +35,8 @@ use act_records::artifacts::ArtifactDir;
 use act_records::store::{Flags, Store, Submission};
 use act_testing::Wire;
 use harness::Act;
+use harness::script::{call, done, opening, script};
+use serde_json::{Value, json};
 
 const WATCHERS: usize = 20;
 /// Clock ticks per second in `/proc`, which is 100 on every current Linux.
@@ -64,6 +66,31 @@ impl Watch {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
         BufReader::new(stream)
+    }
+
+    /// Returns the body of an answer, read to its end.
+    fn whole(&self, path: &str) -> String {
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+        body.to_owned()
+    }
+
+    /// Reads a log in pieces to its end, and returns the number of its bytes.
+    fn read_log(&self, run: &str) -> u64 {
+        let mut from = 0;
+        loop {
+            let piece = self.whole(&format!("/api/runs/{run}/log?from={from}"));
+            let piece: Value = serde_json::from_str(&piece).unwrap();
+            from = piece["to"].as_u64().unwrap();
+            if from == piece["end"].as_u64().unwrap() {
+                return from;
+            }
+        }
     }
 
     /// Starts a reader of the stream that reports when each event arrives, and returns when it has its first frame.
@@ -171,8 +198,50 @@ fn latency() {
     show("journal line to event, 5 journals, 20 watchers", times, "ms", "100");
 }
 
-/// Fifty journals are written at the speed of a busy task, with 100 MB of logs that are asked for.
+/// Returns the events of the journal of a dry run, which needs no engine, each with the time since the one before it. The end of
+/// the task is left out.
+fn recorded() -> Vec<(Duration, Value)> {
+    let create = call("create", json!({"path": "answer.txt", "content": "right\n"}));
+    let turns = opening("write it").into_iter().chain([create, done()]);
+    let act = Act::new()
+        .without_engine()
+        .pipeline("busybox:stable", &[("test", "true")])
+        .script(&script(turns));
+    act.clone().act(["run", "--dry-run", "write it"]).status(0);
+    let journals = std::fs::read_dir(act.artifacts().join("state/journal")).unwrap();
+    let journal = std::fs::read_to_string(journals.last().unwrap().unwrap().path()).unwrap();
+    let events = journal.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    let mut before = None;
+    let timed = events.filter(|event| event["type"] != "task_finished").map(|event| {
+        let time =
+            event["time"].as_str().unwrap().parse::<chrono::DateTime<chrono::Utc>>().unwrap();
+        let since = before
+            .replace(time)
+            .map_or(Duration::ZERO, |before| (time - before).to_std().unwrap_or_default());
+        (since, event)
+    });
+    timed.collect()
+}
+
+/// Writes a recorded journal again and again at its speed, until the time is over.
+fn replay(recording: &[(Duration, Value)], task_id: &str, journal: &mut File, until: Instant) {
+    let mut seq = 0;
+    while Instant::now() < until {
+        for (since, event) in recording {
+            std::thread::sleep(*since);
+            seq += 1;
+            let mut event = event.clone();
+            (event["task_id"], event["seq"]) = (task_id.into(), seq.into());
+            journal.write_all(format!("{event}\n").as_bytes()).unwrap();
+        }
+        // A model takes longer than a script that answers at once.
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+/// Fifty journals are replayed at the speed at which one was recorded, while 100 MB of logs are searched and read to their ends.
 fn memory() {
+    let recording = recorded();
     let act = Act::new();
     let (artifacts, mut journals) = journals(&act, 50);
     let chunk = "a line of a step's output, as compilers and tests print them\n".repeat(16_384);
@@ -187,30 +256,21 @@ fn memory() {
     let watch = Watch::start(&act);
     let stop = Arc::new(AtomicBool::new(false));
     (0..WATCHERS).for_each(|_| watch.reader(None, &stop));
-    let asked = AtomicUsize::new(0);
+    let (read, until) = (AtomicU64::new(0), Instant::now() + Duration::from_secs(10));
     std::thread::scope(|scope| {
         scope.spawn(|| {
             for run in &runs {
-                for path in
-                    [format!("/api/runs/{run}/log?from=0"), format!("/runs/{run}?q=compilers")]
-                {
-                    let mut answer = watch.ask(&path);
-                    let mut line = String::new();
-                    answer.read_line(&mut line).unwrap();
-                    assert!(line.contains("HTTP/1.1"), "{line}");
-                    asked.fetch_add(1, Ordering::SeqCst);
-                }
+                assert!(watch.whole(&format!("/runs/{run}?q=compilers")).contains("compilers"));
+                read.fetch_add(watch.read_log(run), Ordering::SeqCst);
             }
         });
-        // A busy task writes about ten events a second.
-        for seq in 1..=100 {
-            for (task_id, journal) in &mut journals {
-                journal.write_all(event(task_id, seq).as_bytes()).unwrap();
-            }
-            std::thread::sleep(Duration::from_millis(100));
+        for (task_id, journal) in &mut journals {
+            scope.spawn(|| replay(&recording, task_id, journal, until));
         }
     });
     stop.store(true, Ordering::SeqCst);
+    let (read, written) = (read.into_inner(), 50 * 2 * chunk.len() as u64);
+    assert_eq!(read, written, "every log was read to its end");
     show("memory, 50 journals, 100 MB of logs, at most", vec![watch.peak()], "MiB", "60");
 }
 

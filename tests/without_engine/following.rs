@@ -1,4 +1,4 @@
-//! Who does not watch: the command of `notify`, and `act status --follow`, which follows tasks of other processes.
+//! The command of `notify`, for people who do not watch, and `act status --follow`, which follows tasks of other processes.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

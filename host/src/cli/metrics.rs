@@ -242,6 +242,7 @@ mod tests {
             tokens: BTreeMap::from([("editor".into(), usage)]),
             cost_usd: Usd::from_nanos(1_230_000_000),
             cost_unknown_tasks: 2,
+            damaged_tasks: 0,
         }
     }
 

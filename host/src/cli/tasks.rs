@@ -345,6 +345,12 @@ impl History {
         answer(output, &history, || {
             let lines = history.tasks.iter().flat_map(|task| history_lines(task, self.all, output));
             let mut lines: Vec<_> = lines.collect();
+            lines.extend(
+                history
+                    .damaged
+                    .iter()
+                    .map(|task| Line::plain(format!("{}  damaged: {}", task.task_id, task.why))),
+            );
             if history.more {
                 let left_out = "Older tasks are not listed; --limit shows more";
                 lines.push(Line::of(Tone::Faint, left_out));

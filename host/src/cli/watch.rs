@@ -11,6 +11,7 @@ use super::{answer, block_on, secrets};
 use crate::output::{Line, Output, Tone};
 use act_core::Failure;
 use act_core::exit::Exit;
+use act_core::user_command::ENVIRONMENT;
 use act_task::Observer;
 use act_watch::{Door, Limits, Server};
 
@@ -146,6 +147,20 @@ fn enters() -> tokio::sync::mpsc::Receiver<()> {
     receive
 }
 
+/// The variables by which `xdg-open` finds the desktop and its browser, besides those of every program of the user.
+const DESKTOP: [&str; 10] = [
+    "BROWSER",
+    "DESKTOP_SESSION",
+    "KDE_FULL_SESSION",
+    "KDE_SESSION_VERSION",
+    "XDG_CONFIG_DIRS",
+    "XDG_CONFIG_HOME",
+    "XDG_CURRENT_DESKTOP",
+    "XDG_DATA_DIRS",
+    "XDG_DATA_HOME",
+    "XDG_SESSION_TYPE",
+];
+
 /// A file that sends the browser to an address, so that no command line holds the token. It is removed with its directory.
 struct OpenedPage {
     directory: PathBuf,
@@ -181,16 +196,20 @@ impl OpenedPage {
         Ok(page)
     }
 
+    /// Returns the command that opens the file with a program. A browser runs for days, and gets no key of the server.
+    fn command(&self, opener: &str) -> Command {
+        let names = ENVIRONMENT.iter().chain(&DESKTOP).chain(&["PATH"]);
+        let given = names.filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let mut command = Command::new(opener);
+        command.arg(&self.file).env_clear().envs(given);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command
+    }
+
     /// Starts the browser.
     fn show(&self) -> Result<(), Failure> {
         let opener = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-        let started = Command::new(opener)
-            .arg(&self.file)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn();
-        match started {
+        match self.command(opener).spawn() {
             Ok(mut child) => {
                 // The process is reaped when it ends.
                 std::thread::spawn(move || child.wait());
@@ -220,6 +239,35 @@ mod tests {
     fn the_schema_of_an_address_is_published() {
         // EVENT-8
         schema::document_holds::<WatchAddress>();
+    }
+
+    // attack 654
+    #[test]
+    fn the_browser_gets_the_variables_of_the_desktop_and_no_other() {
+        use std::os::unix::fs::PermissionsExt;
+        let page = OpenedPage::new("http://act-x.localhost:1/enter/token").unwrap();
+        let opener = page.directory.join("opener");
+        let printed = page.directory.join("printed");
+        std::fs::write(&opener, format!("#!/bin/sh\nenv > {}\n", printed.display())).unwrap();
+        std::fs::set_permissions(&opener, std::fs::Permissions::from_mode(0o700)).unwrap();
+        // Cargo sets variables for a test, and none of them is for a browser.
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        // Another test may start a process while the script is open for writing, so a shell reads it.
+        let mut command = page.command("/bin/sh");
+        let words: Vec<_> = command.get_args().map(std::ffi::OsStr::to_owned).collect();
+        assert_eq!(words, [page.file.as_os_str()]);
+        std::fs::copy(&opener, &page.file).unwrap();
+        assert!(command.status().unwrap().success());
+        let text = std::fs::read_to_string(&printed).unwrap();
+        assert!(text.lines().any(|line| line.starts_with("PATH=")), "{text}");
+        for line in text.lines() {
+            let (name, _) = line.split_once('=').unwrap();
+            // A shell sets some by itself.
+            let own = ["PATH", "PWD", "OLDPWD", "SHLVL", "_"].contains(&name);
+            assert!(own || ENVIRONMENT.contains(&name) || DESKTOP.contains(&name), "{name}");
+        }
+        std::fs::remove_file(opener).unwrap();
+        std::fs::remove_file(printed).unwrap();
     }
 
     // attack 621

@@ -34,7 +34,7 @@ pub(super) struct Verified {
     error_type: Value,
     error_message: Value,
     failing_step: Option<FailingStep>,
-    /// What failed, with the lines of the repository that it names, where the log was understood.
+    /// The failures in the log, with the lines of the repository that they name; empty where the log was not understood.
     places: Vec<FailedAt>,
     /// The end of the log, of a run that did not pass.
     tail: Value,
@@ -75,7 +75,7 @@ struct Evidence {
     pipeline_sha256: Value,
     image_digest: Value,
     audit_head: Value,
-    /// What the tests of the task prove, for the run that ended a task.
+    /// The proof by the tests of the task, for the run that ended a task.
     tests: Value,
 }
 
@@ -85,13 +85,13 @@ struct Evidence {
 pub(super) struct Running {
     /// Always `running`.
     state: &'static str,
-    /// What `status` and `cancel` take.
+    /// The id that `status` and `cancel` take.
     id: String,
     tool: String,
     task_id: Option<String>,
-    /// What the requests of a task cost so far: a decimal text, or null where it is not known. A verification sends none.
+    /// The cost of the requests of a task so far: a decimal text, or null where it is not known. A verification sends none.
     cost_usd: Option<Usd>,
-    /// What it did last.
+    /// The last message of the command.
     message: String,
     next: String,
 }

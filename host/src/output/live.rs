@@ -365,8 +365,12 @@ mod tests {
             status.take(&kind);
             status.text()
         };
-        let started =
-            EventKind::ScoutStarted { scout: "scout-a".into(), sha256: String::new(), attempt: 2 };
+        let started = EventKind::ScoutStarted {
+            scout: "scout-a".into(),
+            sha256: String::new(),
+            attempt: 2,
+            question: "where?".into(),
+        };
         for (kind, text) in [
             (Milestone::Analyzing.into(), "Analyzing codebase"),
             (Milestone::QueryingScoutA.into(), "Querying Scout A"),

@@ -138,7 +138,7 @@ pub(super) fn details(kind: &EventKind) -> Vec<Line> {
             };
             format!("task in {place}, verified by pipeline {}", short(pipeline_sha256))
         }
-        EventKind::ScoutStarted { scout, sha256, attempt } => {
+        EventKind::ScoutStarted { scout, sha256, attempt, .. } => {
             format!("{} ({}), attempt {attempt}", scout_name(scout), short(sha256))
         }
         EventKind::ScoutFinished { scout, outcome, duration_ms, summary, error: None } => {

@@ -447,6 +447,8 @@ pub enum EventKind {
         scout: String,
         sha256: String,
         attempt: u32,
+        /// The question, at most 4 KiB of it.
+        question: String,
     },
     ScoutFinished {
         scout: String,

@@ -2,14 +2,15 @@
 //! without a shell.
 //!
 //! Such a command runs outside of every sandbox, with the rights of the user. So no file of it may lie in the repository, where
-//! a task could change it, and none may be one that everybody can write. It starts in the root directory, in a process group of
+//! a task could change it, and none may be one that another user than root and the caller owns or can write. It starts in the
+//! root directory, in a process group of
 //! its own.
 
 use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -35,9 +36,28 @@ pub struct UserCommand {
 pub enum UnfitCommand {
     #[error("would use a file of the repository, which a task can change: {}", .0.display())]
     InRepository(PathBuf),
-    #[error("would use a file that everybody can change: {}", .0.display())]
+    #[error("would use a file that others can change (`chmod go-w` closes a file or a directory to them): {}", .0.display())]
     Writable(PathBuf),
+    #[error("would use a file of user {owner}, who is neither you nor root: {}", .file.display())]
+    Foreign { file: PathBuf, owner: u32 },
 }
+
+/// The variables that a program of the user gets besides `PATH` where they are set: who the user is, and how a program reaches
+/// the desktop. Keys of models are in none of them.
+pub const ENVIRONMENT: [&str; 12] = [
+    "HOME",
+    "USER",
+    "LOGNAME",
+    "LANG",
+    "LC_ALL",
+    "TZ",
+    "TMPDIR",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+];
 
 /// Maximum number of interpreters that are followed: the kernel follows four scripts.
 const MAX_INTERPRETERS: usize = 5;
@@ -68,8 +88,8 @@ impl UserCommand {
     ///
     /// # Errors
     ///
-    /// A file of the command, which is returned, lies in the repository, where a model can change it, or everybody can write
-    /// it.
+    /// A file of the command, which is returned, lies in the repository, where a model can change it, or another user than root
+    /// and the caller owns or can write it.
     pub fn found_outside_of(
         self,
         repo: Option<&Path>,
@@ -139,7 +159,7 @@ impl Places<'_> {
         }
     }
 
-    /// Refuses a file in the repository, one that everybody can write, and a script with such an interpreter.
+    /// Refuses a file in the repository, one that another user owns or can write, and a script with such an interpreter.
     fn check(&self, file: &Path, more: usize) -> Result<(), UnfitCommand> {
         let real_file = real(file);
         if let Some(repo) = &self.repo
@@ -150,7 +170,13 @@ impl Places<'_> {
         if !real_file.is_file() {
             return Ok(());
         }
-        if is_writable_by_everybody(&real_file) {
+        let status = std::fs::metadata(&real_file).ok();
+        let owner = status.as_ref().map_or(0, MetadataExt::uid);
+        if owner != 0 && owner != rustix::process::geteuid().as_raw() {
+            return Err(UnfitCommand::Foreign { file: file.to_owned(), owner });
+        }
+        let by_group = status.is_some_and(|status| status.permissions().mode() & 0o020 != 0);
+        if by_group || is_writable_by_everybody(&real_file) {
             return Err(UnfitCommand::Writable(file.to_owned()));
         }
         match interpreter(&real_file) {
@@ -378,6 +404,7 @@ mod tests {
         file(&bin.join("by-env"), "#!/usr/bin/env -S only-here -x\n", 0o755);
         file(&repo.join("only-here"), "#!/bin/sh\n", 0o755);
         file(&bin.join("open"), "#!/bin/sh\n", 0o777);
+        file(&bin.join("of-group"), "#!/bin/sh\n", 0o775);
         file(&temp.path().join("open/pass"), "#!/bin/sh\n", 0o755);
         let open = temp.path().join("open");
         std::fs::set_permissions(&open, std::fs::Permissions::from_mode(0o777)).unwrap();
@@ -404,6 +431,8 @@ mod tests {
         let replaceable = open.join("pass");
         for words in [
             vec!["open"],
+            vec!["of-group"],
+            vec!["/bin/sh", "-c", "of-group"],
             vec!["/bin/sh", "-c", "open"],
             vec!["/usr/bin/env", replaceable.to_str().unwrap()],
         ] {
@@ -417,6 +446,25 @@ mod tests {
         ] {
             assert!(checked(&words).is_ok(), "{words:?}");
         }
+    }
+
+    // CONFIG-47, NOTIFY-2
+    #[test]
+    fn a_program_of_another_user_is_refused() {
+        let temp = tempfile::tempdir().unwrap();
+        let program = temp.path().join("pass");
+        std::fs::write(&program, "#!/bin/sh\n").unwrap();
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let found = || {
+            let words = vec!["/bin/sh".to_owned(), program.to_str().unwrap().to_owned()];
+            UserCommand::new(words).unwrap().found_outside_of(None, None)
+        };
+        assert!(found().is_ok());
+        if std::os::unix::fs::chown(&program, Some(4711), None).is_err() {
+            return crate::testing::skip("only root gives a file to another user");
+        }
+        let foreign = UnfitCommand::Foreign { file: program.clone(), owner: 4711 };
+        assert_eq!(found(), Err(foreign));
     }
 
     // CONFIG-47

@@ -15,6 +15,7 @@ use serde_json::Value;
 use crate::capabilities;
 use act_component::registry::State;
 use act_core::event::EventKind;
+use act_core::process::Life;
 use act_core::{Failure, TaskState};
 use act_records::store::{Store, StoreError, TaskRecord};
 
@@ -33,6 +34,8 @@ pub enum Attention {
     InfraError,
     /// The repository requests a component that nobody approved, so the task was refused when its turn came.
     Component,
+    /// The process of the task was stopped by a signal, so the task does not go on.
+    Stalled,
 }
 
 impl Attention {
@@ -44,6 +47,7 @@ impl Attention {
             Self::Stuck => "stuck",
             Self::InfraError => "infra_error",
             Self::Component => "component",
+            Self::Stalled => "stalled",
         }
     }
 
@@ -55,11 +59,12 @@ impl Attention {
             Self::Stuck => "is stuck",
             Self::InfraError => "the machine failed",
             Self::Component => "a component waits for approval",
+            Self::Stalled => "its process is stopped",
         }
     }
 }
 
-/// What decides whether a task needs a person.
+/// The facts that decide whether a task needs a person.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Situation<'a> {
     pub state: TaskState,
@@ -67,14 +72,21 @@ pub struct Situation<'a> {
     pub reason: Option<&'a str>,
     /// A question to the person is open.
     pub asks: bool,
-    /// Nobody has to look at the end of the task any more; see [`Store::is_settled`].
+    /// The process of the task was stopped by a signal.
+    pub stalled: bool,
+    /// Somebody has asked the task to end.
+    pub cancel_requested: bool,
+    /// The end of the task needs no look any more; see [`Store::is_settled`].
     pub settled: bool,
 }
 
 /// Returns why a task needs a person, or `None` when it needs nobody (pure).
 pub fn needs_person(task: Situation<'_>) -> Option<Attention> {
     match task.state {
-        TaskState::Queued | TaskState::Running => task.asks.then_some(Attention::Permission),
+        // A task that was asked to end needs nobody any more: it has no use for an answer.
+        TaskState::Queued | TaskState::Running if task.cancel_requested => None,
+        TaskState::Queued | TaskState::Running if task.asks => Some(Attention::Permission),
+        TaskState::Queued | TaskState::Running => task.stalled.then_some(Attention::Stalled),
         _ if task.settled => None,
         TaskState::Proposed => Some(Attention::Proposed),
         TaskState::Stuck => Some(Attention::Stuck),
@@ -87,7 +99,8 @@ pub fn needs_person(task: Situation<'_>) -> Option<Attention> {
     }
 }
 
-/// Returns why a stored task needs a person. `asks` is true while one of its questions is open (see [`OpenQuestions`]).
+/// Returns why a stored task needs a person. `life` is that of its process, and `asks` is true while one of its questions is
+/// open (see [`OpenQuestions`]).
 ///
 /// # Errors
 ///
@@ -95,11 +108,13 @@ pub fn needs_person(task: Situation<'_>) -> Option<Attention> {
 pub fn need_of(
     store: &Store,
     task: &TaskRecord,
+    life: Life,
     asks: bool,
 ) -> Result<Option<Attention>, StoreError> {
     let settled = task.state.is_final() && store.is_settled(task)?;
-    let reason = task.reason.as_deref();
-    Ok(needs_person(Situation { state: task.state, reason, asks, settled }))
+    let (state, reason) = (task.state, task.reason.as_deref());
+    let (stalled, cancel_requested) = (life == Life::Stalled, task.cancel_requested);
+    Ok(needs_person(Situation { state, reason, asks, stalled, cancel_requested, settled }))
 }
 
 /// The questions of a task that the person has not answered yet, from the events of the task or from the lines of its journal.
@@ -199,7 +214,27 @@ mod tests {
         asks: bool,
         settled: bool,
     ) -> Option<Attention> {
-        needs_person(Situation { state, reason, asks, settled })
+        let (stalled, cancel_requested) = (false, false);
+        needs_person(Situation { state, reason, asks, stalled, cancel_requested, settled })
+    }
+
+    // NOTIFY-1
+    #[test]
+    fn a_task_whose_process_was_stopped_needs_a_person_and_one_that_was_asked_to_end_nobody() {
+        let need = |state, asks, stalled, cancel_requested| {
+            let (reason, settled) = (None, false);
+            needs_person(Situation { state, reason, asks, stalled, cancel_requested, settled })
+        };
+        for state in [TaskState::Queued, TaskState::Running] {
+            assert_eq!(need(state, false, true, false), Some(Attention::Stalled), "{state:?}");
+            assert_eq!(need(state, true, true, false), Some(Attention::Permission), "{state:?}");
+            for (asks, stalled) in [(true, false), (false, true), (true, true)] {
+                assert_eq!(need(state, asks, stalled, true), None, "{state:?} was cancelled");
+            }
+        }
+        // Its end is one of its own, whoever asked for it before.
+        assert_eq!(need(TaskState::Stuck, false, false, true), Some(Attention::Stuck));
+        assert_eq!(need(TaskState::Cancelled, true, true, true), None);
     }
 
     // NOTIFY-1

@@ -113,9 +113,9 @@ impl Follower {
         let mut changed = vec![];
         let mut positions = BTreeMap::<String, u32>::new();
         let mut unfinished = vec![];
-        for task in self.lookup.store.unfinished(None)? {
+        for task in self.lookup.store.unfinished_everywhere()? {
             // A task may end or be removed between the two questions.
-            if let Some(record) = self.lookup.store.task(&task.task_id)?
+            if let Ok(Some(record)) = self.lookup.store.task(&task.task_id)
                 && !record.state.is_final()
             {
                 unfinished.push(record);
@@ -158,7 +158,12 @@ impl Follower {
             let lines = tail.lines().unwrap_or_default();
             lines.iter().for_each(|line| activity.take(line));
         }
-        let needs = need_of(&self.lookup.store, &record, activity.questions.is_open())?;
+        let needs = need_of(
+            &self.lookup.store,
+            &record,
+            self.lookup.life(&record),
+            activity.questions.is_open(),
+        )?;
         let document = document(&self.lookup, record, position, &activity, needs);
         let changed = before.as_ref() != Some(&document);
         self.seen.insert(seq, Seen { document: document.clone(), journal, activity });
@@ -172,7 +177,8 @@ impl Follower {
             match self.lookup.store.task(&seen.document.task_id)? {
                 Some(record) if !record.state.is_final() => unfinished.push(*seq),
                 Some(record) => {
-                    let needs = need_of(&self.lookup.store, &record, false)?;
+                    let needs =
+                        need_of(&self.lookup.store, &record, self.lookup.life(&record), false)?;
                     let activity = Activity::default();
                     ended.push(document(&self.lookup, record, 0, &activity, needs));
                 }

@@ -93,7 +93,7 @@ pub use hook::{HookAgent, HookAnswer, HookArgs, HookState, MAX_EVENT, hook, hook
 pub use logs::{LogDocument, RunLog, log, run_here};
 pub use metrics::{Metrics, Spread, metrics};
 pub use notify::{Notification, NotificationEvent};
-pub use observer::{Need, NeedKind, Needs, Observer, RunSeen, TaskSeen};
+pub use observer::{Need, Needs, Observer, RunSeen, TaskSeen};
 pub use prepare::{
     InForce, Incomplete, ca_bundle, connect_model, granted, in_force, notices, price_unknown,
 };

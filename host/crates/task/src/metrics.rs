@@ -31,6 +31,13 @@ pub struct Metrics {
     pub cost_usd: Usd,
     /// Number of tasks that sent requests and whose cost is not known.
     pub cost_unknown_tasks: u64,
+    /// Number of tasks that are not counted, because their rows in the store are damaged; omitted when there are none.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub damaged_tasks: u64,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Document for Metrics {
@@ -86,6 +93,7 @@ fn of(totals: Totals) -> Metrics {
         tokens: totals.tokens,
         cost_usd: totals.cost,
         cost_unknown_tasks: totals.unknown_costs,
+        damaged_tasks: totals.damaged,
     }
 }
 

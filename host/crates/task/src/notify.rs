@@ -21,7 +21,7 @@ use crate::attention::{Attention, OpenQuestions, Situation, needs_person};
 use crate::repository::repository;
 use act_core::event::{Event, EventKind, Sink, TaskWorktree};
 use act_core::secret::Secrets;
-use act_core::user_command::{ProcessGroup, UnfitCommand, UserCommand};
+use act_core::user_command::{ENVIRONMENT, ProcessGroup, UnfitCommand, UserCommand};
 use act_core::{Document, Repo, Schema, TaskState, terminal_text};
 use act_records::store::Worktree;
 
@@ -30,23 +30,6 @@ const LONGEST: Duration = Duration::from_secs(10);
 /// The same limit after the user cancelled the task, who wants the process to end.
 const LONGEST_CANCELLED: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(5);
-
-/// The variables that the command gets besides `PATH`: who the user is, and how a program reaches the desktop. Keys of models
-/// are in none of them.
-const ENVIRONMENT: [&str; 12] = [
-    "HOME",
-    "USER",
-    "LOGNAME",
-    "LANG",
-    "LC_ALL",
-    "TZ",
-    "TMPDIR",
-    "XDG_RUNTIME_DIR",
-    "DBUS_SESSION_BUS_ADDRESS",
-    "DISPLAY",
-    "WAYLAND_DISPLAY",
-    "XAUTHORITY",
-];
 
 /// The document that the command reads on its standard input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -77,7 +60,7 @@ impl Document for Notification {
     const NAME: &'static str = "notification";
 }
 
-/// What has happened.
+/// The kind of a notification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "snake_case")]
@@ -88,7 +71,7 @@ pub enum NotificationEvent {
     NeedsPerson,
 }
 
-/// What the sink has seen, which the worker completes with the repository.
+/// A notification as the sink makes it; the worker completes it with the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Happened {
     event: NotificationEvent,
@@ -190,7 +173,14 @@ impl NotifySink {
             EventKind::ReportWritten { path, .. } => self.report = Some(path.clone()),
             EventKind::ConsentAsked { .. } => {
                 let (state, asks) = (TaskState::Running, self.questions.is_open() && !asked);
-                let needs = needs_person(Situation { state, reason: None, asks, settled: false });
+                let needs = needs_person(Situation {
+                    state,
+                    reason: None,
+                    asks,
+                    stalled: false,
+                    cancel_requested: false,
+                    settled: false,
+                });
                 if needs.is_some() {
                     all.push(happened(NotificationEvent::NeedsPerson, state, None, needs));
                 }
@@ -202,6 +192,8 @@ impl NotifySink {
                     state: *state,
                     reason: reason.as_deref(),
                     asks: false,
+                    stalled: false,
+                    cancel_requested: false,
                     settled: false,
                 };
                 let needs = needs_person(situation);

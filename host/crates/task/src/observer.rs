@@ -20,7 +20,7 @@ use crate::metrics::{Metrics, metrics_in};
 use crate::prepare;
 use crate::status::{History, Lookup, listed, position};
 use act_component::registry::State;
-use act_core::{Failure, RunId};
+use act_core::{Failure, RunId, Usd};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::{RunRecord, Task, TaskRecord, TaskState};
 
@@ -36,6 +36,10 @@ pub struct TaskSeen {
     pub dry_run: bool,
     /// Somebody has asked the task to end.
     pub cancel_requested: bool,
+    /// Tokens that the task may spend; `None` without a limit of its own.
+    pub max_tokens: Option<u64>,
+    /// What the requests of the task may cost; `None` without a limit of its own.
+    pub max_cost: Option<Usd>,
 }
 
 /// A run as the store knows it, and its manifest once it has ended.
@@ -50,7 +54,7 @@ pub struct RunSeen {
 /// Something that waits for a person.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Need {
-    pub kind: NeedKind,
+    pub kind: Attention,
     /// The task that it is about; `None` for a component.
     pub task_id: Option<String>,
     /// Path of the repository's root.
@@ -70,15 +74,6 @@ pub struct Needs {
 
 /// Maximum number of needs that are listed. A person does not read further, and a store may hold 100,000 reports.
 const MAX_NEEDS: usize = 100;
-
-/// Why a person is needed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NeedKind {
-    /// [`needs_person`](crate::needs_person) says so, or a repository requests a component that nobody approved.
-    Attention(Attention),
-    /// The process of a task was stopped by a signal.
-    Stalled,
-}
 
 impl Observer {
     /// Opens the ARTIFACT_DIR of the environment.
@@ -134,7 +129,9 @@ impl Observer {
             _ => None,
         };
         let (dry_run, cancel_requested) = (record.flags.dry_run, record.cancel_requested);
-        Ok(Some(TaskSeen { task: self.lookup.show(record, place), dry_run, cancel_requested }))
+        let (max_tokens, max_cost) = (record.flags.max_tokens, record.flags.max_cost);
+        let task = self.lookup.show(record, place);
+        Ok(Some(TaskSeen { task, dry_run, cancel_requested, max_tokens, max_cost }))
     }
 
     /// Returns whether the store has a task, whether its record can be read or not.
@@ -157,7 +154,7 @@ impl Observer {
     ///
     /// The store cannot be read.
     pub fn unfinished(&self) -> Result<Vec<String>, Failure> {
-        let unfinished = self.lookup.store.unfinished(None)?;
+        let unfinished = self.lookup.store.unfinished_everywhere()?;
         Ok(unfinished.into_iter().map(|task| task.task_id).collect())
     }
 
@@ -173,13 +170,14 @@ impl Observer {
             if !roots.contains(&task.repo.root()) {
                 roots.push(task.repo.root());
             }
-            needs.extend(self.needs_of(task)?);
+            needs.extend(self.need_of(task)?);
         }
         // A report may belong to a task that is older than the given ones.
         // One more than is listed shows that there are more.
         for report in self.lookup.store.newest_unresolved_stuck_reports(MAX_NEEDS + 1)? {
             if tasks.iter().all(|task| task.task_id != report.task_id)
-                && let Some(record) = self.lookup.store.task(&report.task_id)?
+                // The record of the task may be damaged.
+                && let Ok(Some(record)) = self.lookup.store.task(&report.task_id)
             {
                 needs.extend(self.need(&record)?);
             }
@@ -198,11 +196,9 @@ impl Observer {
     /// # Errors
     ///
     /// The store cannot be read.
-    pub fn needs_of(&self, task: &Task) -> Result<Vec<Need>, Failure> {
-        let Some(record) = self.lookup.store.task(&task.task_id)? else { return Ok(vec![]) };
-        let stalled = (task.owner == Some("stalled"))
-            .then(|| need(NeedKind::Stalled, &record, record.reason.clone()));
-        Ok(self.need(&record)?.into_iter().chain(stalled).collect())
+    pub fn need_of(&self, task: &Task) -> Result<Option<Need>, Failure> {
+        let Some(record) = self.lookup.store.task(&task.task_id)? else { return Ok(None) };
+        self.need(&record)
     }
 
     fn need(&self, record: &TaskRecord) -> Result<Option<Need>, Failure> {
@@ -214,13 +210,14 @@ impl Observer {
                 Ok(None) | Err(_) => OpenQuestions::default(),
             },
         };
-        let attention = need_of(&self.lookup.store, record, questions.is_open())?;
+        let attention =
+            need_of(&self.lookup.store, record, self.lookup.life(record), questions.is_open())?;
         Ok(attention.map(|attention| {
             let what = match attention {
                 Attention::Permission => Some(questions.paths().collect::<Vec<_>>().join(", ")),
                 _ => record.reason.clone(),
             };
-            need(NeedKind::Attention(attention), record, what)
+            need(attention, record, what)
         }))
     }
 
@@ -313,7 +310,7 @@ impl Observer {
 /// milliseconds.
 const MAX_REPOSITORIES: usize = 20;
 
-fn need(kind: NeedKind, record: &TaskRecord, what: Option<String>) -> Need {
+fn need(kind: Attention, record: &TaskRecord, what: Option<String>) -> Need {
     let (task_id, repo) = (Some(record.task_id.clone()), record.repository().to_owned());
     Need { kind, task_id, repo, what }
 }
@@ -328,7 +325,7 @@ fn unapproved(root: &str) -> Vec<Need> {
     let waits = |state: State| matches!(state, State::Unapproved | State::Changed | State::Missing);
     let waiting = requested.components.into_iter().filter(|component| waits(component.state));
     let need = |name: String| Need {
-        kind: NeedKind::Attention(Attention::Component),
+        kind: Attention::Component,
         task_id: None,
         repo: root.to_owned(),
         what: Some(name),
@@ -387,7 +384,7 @@ mod tests {
                 .map(|need| need.kind)
                 .collect::<Vec<_>>()
         };
-        let infra = NeedKind::Attention(Attention::InfraError);
+        let infra = Attention::InfraError;
         assert_eq!(needs(), []);
         task.owned_task.end(&Outcome::infra("engine_unavailable")).unwrap();
         assert_eq!(needs(), [infra]);
@@ -413,16 +410,16 @@ mod tests {
         let task_id = &task.owned_task.task_id;
         let seen = || {
             let task = observer.task(task_id).unwrap().unwrap().task;
-            let needs = observer.needs_of(&task).unwrap().into_iter();
-            needs.map(|need| (need.kind, need.what.unwrap())).collect::<Vec<_>>()
+            let need = observer.need_of(&task).unwrap();
+            need.map(|need| (need.kind, need.what.unwrap()))
         };
         let mut journal = observer.artifacts().resume_journal(task_id).unwrap().file;
         let mut write = |line: &str| journal.write_all(line.as_bytes()).unwrap();
-        assert_eq!(seen(), []);
+        assert_eq!(seen(), None);
         write("{\"type\":\"consent_asked\",\"path\":\".envrc\"}\n");
-        let asks = (NeedKind::Attention(Attention::Permission), ".envrc".to_owned());
-        assert_eq!(seen(), [asks]);
+        let asks = (Attention::Permission, ".envrc".to_owned());
+        assert_eq!(seen(), Some(asks));
         write("{\"type\":\"consent\",\"path\":\".envrc\",\"answer\":\"refused\"}\n");
-        assert_eq!(seen(), []);
+        assert_eq!(seen(), None);
     }
 }

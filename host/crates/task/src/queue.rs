@@ -343,7 +343,7 @@ pub(super) fn record_dead_tasks(
 ) -> Result<(), StoreError> {
     let unfinished = match repo {
         Some(repo) => store.unfinished_with_worktrees(repo)?,
-        None => store.unfinished(None)?,
+        None => store.unfinished_everywhere()?,
     };
     for task in unfinished {
         if owner_life(artifacts, this, &task.owner, &task.task_id) == Life::Dead {
@@ -559,7 +559,7 @@ impl TaskContext {
             task_id: task.task_id,
             state: task.state,
         };
-        Ok(self.store.unfinished(Some(&self.repo))?.into_iter().map(entry).collect())
+        Ok(self.store.unfinished(&self.repo)?.into_iter().map(entry).collect())
     }
 
     /// Records the end of a task whose process the caller knows to be dead.

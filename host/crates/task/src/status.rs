@@ -12,10 +12,10 @@ use crate::stuck_report::{self, StuckReportNote};
 use crate::worktree::WorktreeSeen;
 use crate::{prepare, worktree};
 use act_audit::Audit;
-use act_core::process::Process;
+use act_core::process::{Life, Process};
 use act_core::{Document, Failure, Repo};
 use act_records::artifacts::ArtifactDir;
-use act_records::store::{Store, Task, TaskRecord, TaskState};
+use act_records::store::{DamagedTask, Store, Task, TaskRecord, TaskState};
 use act_workspace::{NotesDir, RootIdentity};
 
 /// The store and the artifacts, opened by a command that looks at tasks from any directory.
@@ -108,8 +108,13 @@ impl Lookup {
 
     /// Returns a task as commands print it; `position` is its place among those that wait.
     pub(super) fn show(&self, record: TaskRecord, position: Option<u32>) -> Task {
-        let life = queue::owner_life(&self.artifacts, &self.this, &record.owner, &record.task_id);
+        let life = self.life(&record);
         Task::of(record, position, life)
+    }
+
+    /// Returns whether the process of a task lives.
+    pub(super) fn life(&self, record: &TaskRecord) -> Life {
+        queue::owner_life(&self.artifacts, &self.this, &record.owner, &record.task_id)
     }
 
     /// Returns the task that runs in a repository, and those that wait.
@@ -223,6 +228,9 @@ pub struct History {
     pub tasks: Vec<Task>,
     /// True if `--limit` left out older tasks.
     pub more: bool,
+    /// Tasks whose rows in the store are damaged, among as many tasks as were asked for. Omitted when there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub damaged: Vec<DamagedTask>,
 }
 
 impl Document for History {
@@ -247,23 +255,27 @@ pub fn history(start: &Path, all: bool, limit: u32) -> Result<History, Failure> 
 /// Returns the tasks of one repository or of all, as the store has them.
 pub(super) fn listed(lookup: &Lookup, repo: Option<&str>, limit: u32) -> Result<History, Failure> {
     let mut tasks = vec![];
-    let mut records = lookup.store.history(repo, limit.saturating_add(1))?;
+    let asked = limit.saturating_add(1);
+    let (mut records, damaged) = lookup.store.history_with_damage(repo, asked)?;
     let most = usize::try_from(limit).unwrap_or(usize::MAX);
-    let more = records.len() > most;
+    let more = records.len() + damaged.len() > most;
     records.truncate(most);
     for record in records {
         let position = match record.state {
-            TaskState::Queued => position(lookup, &record.repo, &record.task_id)?,
+            // A damaged row of the same repository hides the place, but not the task.
+            TaskState::Queued => {
+                position(lookup, &record.repo, &record.task_id).unwrap_or_default()
+            }
             _ => None,
         };
         tasks.push(lookup.show(record, position));
     }
-    Ok(History { tasks, more })
+    Ok(History { tasks, more, damaged })
 }
 
 /// Returns the position of a task among those that wait in its repository, from 1.
 pub(super) fn position(lookup: &Lookup, repo: &str, task_id: &str) -> Result<Option<u32>, Failure> {
-    let queue = lookup.store.unfinished(Some(repo))?;
+    let queue = lookup.store.unfinished(repo)?;
     let waiting = queue.iter().filter(|task| task.state == TaskState::Queued);
     Ok((1..).zip(waiting).find(|(_, task)| task.task_id == task_id).map(|(at, _)| at))
 }

@@ -676,7 +676,7 @@ fn remove(lookup: &Lookup, tree: &Found, force: bool) -> Result<(), Failure> {
     };
     if repo
         .as_ref()
-        .is_some_and(|repo| lookup.store.unfinished(Some(repo)).map_or(true, |all| !all.is_empty()))
+        .is_some_and(|repo| lookup.store.unfinished(repo).map_or(true, |all| !all.is_empty()))
     {
         return Err(in_use());
     }

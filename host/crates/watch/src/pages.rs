@@ -19,7 +19,7 @@ use act_core::verification::Manifest;
 use act_core::{Failure, RunId, Usd, terminal_text};
 use act_records::artifacts::{COMBINED, log_name};
 use act_records::store::{Task, TaskState};
-use act_task::{Attention, AuditFilter, Need, NeedKind, Needs, Observer, TaskId};
+use act_task::{Attention, AuditFilter, Need, Needs, Observer, TaskId};
 
 pub(crate) const STYLE: &str = include_str!("assets/style.css");
 pub(crate) const SCRIPT: &str = include_str!("assets/script.js");
@@ -42,7 +42,7 @@ const TAIL: usize = 40;
 /// Records of the audit log on a page.
 const RECORDS: usize = 200;
 
-/// What every page needs.
+/// The values that every page is made with.
 #[derive(Debug, Clone)]
 pub(crate) struct Page {
     /// The place in the stream from which the script follows.
@@ -135,7 +135,7 @@ impl Memo {
     }
 }
 
-/// What of a log the page of a run shows.
+/// The part of a log that the page of a run shows.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LogQuery {
     pub(crate) step: Option<String>,
@@ -208,7 +208,7 @@ fn document(title: &str, script: Option<(&Page, Option<&str>)>, body: Markup) ->
     }
 }
 
-/// The page for somebody without a session.
+/// The page for a peer without a session.
 pub(crate) fn closed() -> Markup {
     document(
         "Closed",
@@ -282,7 +282,7 @@ fn parsed(time: &str) -> Option<DateTime<Utc>> {
     time.parse().ok()
 }
 
-/// How long ago something was, which the script counts on.
+/// The age of something, which the script counts on.
 fn age(time: &str) -> Markup {
     let seconds = parsed(time).map(|at| (Utc::now() - at).num_seconds().max(0));
     html! {
@@ -376,7 +376,7 @@ fn run_link(run_id: &str) -> Markup {
     html! { a.code href={ "/runs/" (encoded(run_id)) } { (line(run_id)) } }
 }
 
-/// What a task waits for.
+/// Returns the words for whatever a task waits for; empty where it waits for nothing.
 fn waits_for(task: &Task) -> String {
     match (task.state, task.owner, task.position) {
         (_, Some("stalled"), _) => "its process, which was stopped".to_owned(),
@@ -391,24 +391,24 @@ fn need_text(need: &Need) -> Markup {
     let what = need.what.as_deref().unwrap_or_default();
     html! {
         @match need.kind {
-            NeedKind::Attention(Attention::Permission) => {
+            Attention::Permission => {
                 (state_mark("RUNNING")) " " @if let Some(task) = task { (task_link(task)) }
                 " asks whether it may change " code { (line(what)) } ". The editor that started it has the question."
             },
-            NeedKind::Attention(Attention::Stuck) => {
+            Attention::Stuck => {
                 (state_mark("STUCK")) " " @if let Some(task) = task { (task_link(task)) }
                 " gave up (" (line(what)) "). " code { "act report" } " shows why; "
                 code { "act report --resolve" } " resolves it."
             },
-            NeedKind::Attention(Attention::InfraError) => {
+            Attention::InfraError => {
                 (state_mark("INFRA_ERROR")) " " @if let Some(task) = task { (task_link(task)) }
                 " ended because the machine failed (" (line(what)) "). Run it again when that is mended."
             },
-            NeedKind::Attention(Attention::Proposed) => {
+            Attention::Proposed => {
                 (state_mark("PROPOSED")) " " @if let Some(task) = task { (task_link(task)) }
                 " has a proposal. " code { "act apply" @if let Some(task) = task { " " (line(task)) } } " applies it."
             },
-            NeedKind::Attention(Attention::Component) => {
+            Attention::Component => {
                 @match task {
                     Some(task) => {
                         (state_mark("REFUSED")) " " (task_link(task)) " was refused (" (line(what)) "). "
@@ -420,7 +420,7 @@ fn need_text(need: &Need) -> Markup {
                     },
                 }
             },
-            NeedKind::Stalled => {
+            Attention::Stalled => {
                 (state_mark("RUNNING")) " " @if let Some(task) = task { (task_link(task)) }
                 " does not go on, because its process was stopped."
             },
@@ -436,10 +436,11 @@ fn need_text(need: &Need) -> Markup {
 /// The store cannot be read.
 pub(crate) fn tasks(page: &Page, observer: &Observer) -> Result<Markup, Failure> {
     let history = observer.history(TASKS)?;
+    let damaged = &history.damaged;
     let Needs { needs, more } = observer.needs(&history.tasks)?;
     let (mut open, ended): (Vec<&Task>, Vec<&Task>) =
         history.tasks.iter().partition(|task| !task.state.is_final());
-    // What runs comes first, and what waits in the order of its turn.
+    // Running tasks come first, and then waiting ones in the order of their turns.
     open.sort_by_key(|task| (task.state != TaskState::Running, task.position));
     let running = open.iter().filter(|task| task.state == TaskState::Running).count();
     let title = match (needs.len(), running) {
@@ -478,6 +479,12 @@ pub(crate) fn tasks(page: &Page, observer: &Observer) -> Result<Markup, Failure>
             div #ended data-live {
                 @if ended.is_empty() { p.soft { "No task has ended yet. " code { "act run" } " starts one." } }
                 @else { (task_table("Tasks that have ended, the newest first", "Reason", &ended)) }
+                @if !damaged.is_empty() {
+                    div.note {
+                        "These tasks cannot be shown, because their rows in the store are damaged:"
+                        ul.plain { @for one in damaged { li { (state_mark("damaged")) " " span.code { (line(&one.task_id)) } ": " (line(&one.why)) } } }
+                    }
+                }
                 @if history.more { p.soft { "Older tasks are not listed; " code { "act history --all" } " lists them." } }
             }
         }
@@ -553,7 +560,7 @@ pub(crate) fn task(page: &Page, observer: &Observer, task_id: &str) -> Result<Ma
     let task = &seen.task;
     // A journal that cannot be opened says as little as one that is gone.
     let story = Story::read(observer.artifacts().open_journal(task_id).ok().flatten());
-    let needs = observer.needs_of(task)?;
+    let need = observer.need_of(task)?;
     let excerpt: String = task.text.lines().next().unwrap_or_default().chars().take(120).collect();
     let title = format!("{} {excerpt}", task.state.as_str());
     let first = story.milestones.items.len().saturating_sub(MILESTONES);
@@ -562,7 +569,7 @@ pub(crate) fn task(page: &Page, observer: &Observer, task_id: &str) -> Result<Ma
         nav.crumbs aria-label="Breadcrumb" { a href="/" { "Tasks" } " / " span.code { (task_id) } }
         h1 { (line(&excerpt)) }
         div #gone.gone hidden { "The journal of this task is no longer on disk. What this page shows is the last that was read of it." }
-        div #head data-live { (task_head(&seen, &story, &needs)) }
+        div #head data-live { (task_head(&seen, &story, need.as_ref())) }
         section aria-labelledby="milestones-title" {
             h2 id="milestones-title" { "Milestones" }
             (milestone_log(milestones))
@@ -570,14 +577,14 @@ pub(crate) fn task(page: &Page, observer: &Observer, task_id: &str) -> Result<Ma
         div #attempts data-live { (attempts(page, observer, task, &story)) }
         div #changes data-live { (changes(page, observer, &seen, &story)) }
         div #plan data-live { (plan(task, &story)) }
-        div #rest data-live { (scouts(&story)) (budget(task, &story)) (warnings(&story)) (evidence(task, &story)) }
+        div #rest data-live { (scouts(&story)) (budget(&seen, &story)) (warnings(&story)) (evidence(task, &story)) }
     }))
 }
 
-fn task_head(seen: &act_task::TaskSeen, story: &Story, needs: &[Need]) -> Markup {
+fn task_head(seen: &act_task::TaskSeen, story: &Story, need: Option<&Need>) -> Markup {
     let task = &seen.task;
     html! {
-        @for need in needs { div.note { (need_text(need)) } }
+        @if let Some(need) = need { div.note { (need_text(need)) } }
         @if story.gone { div.gone { "The journal of this task is no longer on disk, so this page shows only what the store knows." } }
         @if story.cut { div.gone { "The journal is longer than 16 MiB; this page shows its beginning." } }
         @if story.unreadable > 0 { div.gone { (story.unreadable) " lines of the journal are no events and are left out." } }
@@ -658,8 +665,11 @@ fn attempt_row(attempt: &Attempt) -> Markup {
             td role="cell" {
                 ol.steps {
                     @for step in &attempt.steps.items {
-                        @let (word, took) = step_words(step.ended.as_ref());
-                        li { (state_mark(word)) " " span.code { (line(&step.name)) } " " span.small.soft { (took) } }
+                        li {
+                            @match &step.ended { Some(ended) => (step_result(ended.exit_code)), None => (state_mark("RUNNING")) }
+                            " " span.code { (line(&step.name)) }
+                            @if let Some(ended) = &step.ended { " " span.small.soft { (duration(ended.duration_ms)) } }
+                        }
                     }
                     (more(attempt.steps.left_out))
                 }
@@ -670,14 +680,12 @@ fn attempt_row(attempt: &Attempt) -> Markup {
     }
 }
 
-fn step_words(ended: Option<&crate::story::Ended>) -> (&'static str, String) {
-    match ended {
-        None => ("RUNNING", String::new()),
-        Some(ended) if ended.exit_code == Some(0) => ("PASS", duration(ended.duration_ms)),
-        Some(ended) => {
-            let code =
-                ended.exit_code.map_or("no exit code".to_owned(), |code| format!("exit {code}"));
-            ("FAIL", format!("{code}, {}", duration(ended.duration_ms)))
+/// The result of a step that has ended: a state, and its exit code where that is not zero.
+fn step_result(exit_code: Option<i64>) -> Markup {
+    html! {
+        (state_mark(if exit_code == Some(0) { "PASS" } else { "FAIL" }))
+        " " span.small {
+            @match exit_code { Some(0) => "", Some(code) => { "exit " (code) }, None => "no exit code" }
         }
     }
 }
@@ -824,6 +832,7 @@ fn scouts(story: &Story) -> Markup {
                             " " b { (line(&one.name)) } ", attempt " (one.attempt)
                             @if let Some(outcome) = &one.outcome { ", " (line(outcome)) }
                             @if let Some(ms) = one.duration_ms { ", " (duration(ms)) }
+                            @if !one.question.is_empty() { p.words.soft { "Asked: " (block(&one.question)) } }
                             @if !one.answer.is_empty() { p.words { (block(&one.answer)) } }
                             @if let Some(error) = &one.error { p.words.bad { (block(error)) } }
                         }
@@ -857,11 +866,14 @@ fn usage_table(caption: &str, usage: &BTreeMap<String, ModelUsage>) -> Markup {
     }
 }
 
-fn budget(task: &Task, story: &Story) -> Markup {
+fn budget(seen: &act_task::TaskSeen, story: &Story) -> Markup {
+    let task = &seen.task;
     let usage = if task.tokens.is_empty() { &story.usage } else { &task.tokens };
     html! {
         section aria-labelledby="budget-title" {
             h2 id="budget-title" { "Budget" }
+            @if let Some(most) = seen.max_tokens { p { "The task may spend " (most) " tokens." } }
+            @if let Some(most) = seen.max_cost { p { "The task may cost " (most.rounded()) "." } }
             @if usage.is_empty() { p.soft { "No request was sent yet." } }
             @else {
                 p { (story.requests) " requests" @if story.failed_requests > 0 { ", " (story.failed_requests) " of them failed" } ", cost " (cost(task.cost_usd, usage)) "." }
@@ -1048,9 +1060,8 @@ fn steps(run: &RunId, manifest: &Manifest) -> Markup {
                             tr role="row" {
                                 th role="rowheader" scope="row" { span.code { (line(&step.name)) } }
                                 td role="cell" {
-                                    (state_mark(if step.exit_code == Some(0) { "PASS" } else { "FAIL" }))
-                                    " " span.small {
-                                        @match step.exit_code { Some(code) => { "exit " (code) }, None => "no exit code" }
+                                    (step_result(step.exit_code))
+                                    span.small {
                                         @if step.timed_out { ", timed out" }
                                         @if step.oom { ", out of memory" }
                                         @if step.network != "off" { ", with network" }
@@ -1350,6 +1361,7 @@ pub(crate) fn metrics(page: &Page, observer: &Observer) -> Result<Markup, Failur
         }
         section aria-labelledby="tokens-title" {
             h2 id="tokens-title" { "Tokens and cost" }
+            @if metrics.damaged_tasks > 0 { div.note { (metrics.damaged_tasks) " tasks are not counted, because their rows in the store are damaged." } }
             @if metrics.tokens.is_empty() { p.soft { "No request was sent yet." } }
             @else {
                 (usage_table("Tokens by role", &metrics.tokens))

@@ -1,4 +1,4 @@
-//! What a journal says about its task, gathered for a page.
+//! The events of a journal, gathered for the page of its task.
 //!
 //! A journal is not trusted: lines that are no events are counted, and every list has a bound.
 
@@ -77,6 +77,7 @@ pub(crate) struct Attempt {
 #[derive(Debug, Default)]
 pub(crate) struct Scout {
     pub(crate) name: String,
+    pub(crate) question: String,
     pub(crate) attempt: u64,
     pub(crate) outcome: Option<String>,
     pub(crate) duration_ms: Option<u64>,
@@ -90,7 +91,7 @@ pub(crate) struct Milestone {
     pub(crate) text: String,
 }
 
-/// What a journal says.
+/// The events of a journal, in the order and the lists of a page.
 #[derive(Debug, Default)]
 pub(crate) struct Story {
     /// There is no journal any more.
@@ -245,6 +246,7 @@ impl Story {
             }
             "scout_started" => self.scouts.push(Scout {
                 name: text("scout"),
+                question: text("question"),
                 attempt: number("attempt"),
                 ..Scout::default()
             }),

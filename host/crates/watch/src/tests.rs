@@ -20,7 +20,7 @@ use act_task::Observer;
 
 /// A key that no answer may hold.
 const KEY: &str = "sk-canary-0123456789";
-/// What an attacker writes wherever a text is stored.
+/// A text that an attacker would store wherever one is stored.
 const HOSTILE: &str =
     "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u{202e}&lt;\u{1b}[31m\u{0}";
 
@@ -760,6 +760,58 @@ async fn a_store_with_thousands_of_unresolved_reports_makes_no_endless_page() {
     assert!(page.body.contains("There are more; ") && page.body.contains("more than 100 need you"));
 }
 
+// attack 653
+#[tokio::test(flavor = "multi_thread")]
+async fn a_damaged_row_is_shown_as_damaged_and_the_other_pages_work() {
+    let place = Place::new();
+    let database = rusqlite::Connection::open(place.dir.path().join("a/state/act.db")).unwrap();
+    let columns = ["tokens = '{'", "flags = '7'", "state = 'ELSEWHERE'", "owner_pid = -1"];
+    for (number, column) in columns.into_iter().enumerate() {
+        let task_id = format!("t-bad{number:03}");
+        place.task(&task_id, "x");
+        let damage = format!("UPDATE tasks SET {column} WHERE task_id = '{task_id}'");
+        assert_eq!(database.execute(&damage, []).unwrap(), 1);
+    }
+    place.task("t-aaaaaa", "a text that is whole");
+    let (_running, browser) = place.entered(Limits::default()).await;
+    let page = browser.get("/").await;
+    assert_eq!(page.status, 200, "{}", page.body);
+    assert!(page.body.contains("a text that is whole"));
+    for number in 0..columns.len() {
+        assert!(page.body.contains(&format!("t-bad{number:03}</span>: ")), "{}", page.body);
+    }
+    for path in ["/tasks/t-aaaaaa", "/metrics", "/audit", "/api/tasks", "/api/tasks/t-aaaaaa"] {
+        assert_eq!(browser.get(path).await.status, 200, "{path}");
+    }
+    assert_eq!(browser.get("/api/tasks").await.json()["damaged"].as_array().unwrap().len(), 4);
+    assert!(browser.get("/metrics").await.body.contains("2 tasks are not counted"));
+    let damaged = browser.get("/tasks/t-bad000").await;
+    assert!(damaged.status == 500 && damaged.body.contains("is damaged"), "{}", damaged.body);
+}
+
+// WATCH-41
+#[tokio::test(flavor = "multi_thread")]
+async fn the_page_of_a_task_has_the_questions_of_the_scouts_its_budget_and_what_it_asks() {
+    let place = Place::new();
+    let mut journal = place.task("t-aaaaaa", "x");
+    for line in [
+        r#"{"seq":1,"type":"scout_started","scout":"scout-a","sha256":"0","attempt":1,"question":"Where is the parser?"}"#,
+        r#"{"seq":2,"type":"scout_finished","scout":"scout-a","outcome":"ok","summary":"In src/parse.rs.","duration_ms":1}"#,
+        r#"{"seq":3,"type":"consent_asked","path":".envrc","op":"create"}"#,
+    ] {
+        write(&mut journal, &format!("{line}\n"));
+    }
+    let (_running, browser) = place.entered(Limits::default()).await;
+    let page = browser.get("/tasks/t-aaaaaa").await.body;
+    for text in [
+        "Asked: Where is the parser?",
+        "In src/parse.rs.",
+        "asks whether it may change <code>.envrc</code>",
+    ] {
+        assert!(page.contains(text), "{text}: {page}");
+    }
+}
+
 // attack 611
 #[tokio::test(flavor = "multi_thread")]
 async fn no_stored_text_is_ever_html() {
@@ -778,7 +830,7 @@ async fn no_stored_text_is_ever_html() {
         "\"type\":\"constraints\",\"constraints\":[$],\"non_goals\":[$],\"boundaries\":[$],\"enforced\":[$]",
         "\"type\":\"plan\",\"strategy\":$,\"criteria\":[$],\"acceptance\":[$]",
         "\"type\":\"replan\",\"number\":1,\"strategy\":$",
-        "\"type\":\"scout_started\",\"scout\":$,\"attempt\":1",
+        "\"type\":\"scout_started\",\"scout\":$,\"attempt\":1,\"question\":$",
         "\"type\":\"scout_finished\",\"scout\":$,\"outcome\":$,\"summary\":$,\"error\":$,\"duration_ms\":1",
         "\"type\":\"verify_started\",\"run_id\":$,\"attempt\":1",
         "\"type\":\"step_started\",\"run_id\":$,\"name\":$",
@@ -1052,7 +1104,7 @@ async fn a_socket_is_for_its_owner_alone_and_for_names_of_this_machine() {
     let place = Place::new();
     place.task("t-aaaaaa", "x");
     let path = place.socket();
-    // What a killed server left behind does not stop the next one.
+    // The socket of a killed server does not stop the next one.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let running = place.server(&Door::Socket(path.clone()), Limits::default()).await;
     assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);

@@ -50,6 +50,9 @@ pub struct Report {
     pub warning: Option<String>,
 }
 
+/// Bytes of a question that its event has, which a person reads beside the answer.
+const MAX_ASKED: usize = 4 << 10;
+
 /// The stable word of the warning that a report is made of facts alone because the model gave none that fits.
 pub const FACTS_ONLY: &str = "scout_facts_only";
 
@@ -247,7 +250,11 @@ impl Query<'_> {
     ) -> Result<String, QueryFailure> {
         let attempt = self.attempts;
         let (name, sha256) = (self.scout.name().to_owned(), self.scout.sha256().to_owned());
-        self.events.emit(EventKind::ScoutStarted { scout: name.clone(), sha256, attempt });
+        // The text of a question may be that of the task, which has up to 256 KiB.
+        let text = &question.text;
+        let asked = text.get(..text.floor_char_boundary(MAX_ASKED)).unwrap_or_default().to_owned();
+        let scout = name.clone();
+        self.events.emit(EventKind::ScoutStarted { scout, sha256, attempt, question: asked });
         let started = Instant::now();
         let answer = self.scout.ask(question, attempt, cancel).await;
         let (outcome, result) = match answer {

@@ -27,7 +27,9 @@ use serde::{Deserialize, Serialize};
 
 pub use act_core::TaskState;
 pub use runs::{Measured, RunRecord, Totals};
-pub use tasks::{Flags, Progress, Submission, Task, TaskRecord, UnfinishedTask, Worktree};
+pub use tasks::{
+    DamagedTask, Flags, Progress, Submission, Task, TaskRecord, UnfinishedTask, Worktree,
+};
 pub use written_files::{NewStuckReport, ProposalRecord, ProposalState, StuckReportRecord};
 
 /// Maximum wait for a process that holds the database. A transaction takes milliseconds, so a process that holds it longer

@@ -77,6 +77,8 @@ pub struct Totals {
     pub cost: Usd,
     /// Number of tasks that sent requests and whose cost is not known.
     pub unknown_costs: u64,
+    /// Number of tasks that are not counted, because their rows are damaged.
+    pub damaged: u64,
     /// Milliseconds by Scout, each list sorted.
     pub scouts: BTreeMap<String, Vec<u64>>,
     /// Milliseconds, sorted.
@@ -214,7 +216,13 @@ impl Store {
             )?;
             let mut rows = all.query([])?;
             while let Some(row) = rows.next()? {
-                let tokens: BTreeMap<String, ModelUsage> = json(row, "tokens")?;
+                let read = || -> rusqlite::Result<(BTreeMap<String, ModelUsage>, TaskState)> {
+                    Ok((json(row, "tokens")?, state(row)?))
+                };
+                let Ok((tokens, state)) = read() else {
+                    totals.damaged += 1;
+                    continue;
+                };
                 match cost(row)? {
                     Some(cost) => totals.cost += cost,
                     // A task without a request cost nothing.
@@ -223,7 +231,7 @@ impl Store {
                 for (role, usage) in tokens {
                     *totals.tokens.entry(role).or_default() += usage;
                 }
-                let (state, attempts): (TaskState, u32) = (state(row)?, row.get("attempts")?);
+                let attempts: u32 = row.get("attempts")?;
                 if !state.is_final() {
                     continue;
                 }

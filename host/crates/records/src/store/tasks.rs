@@ -280,6 +280,15 @@ impl TaskRecord {
     }
 }
 
+/// A task whose row holds a value that act would not have written.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema), schemars(inline))]
+pub struct DamagedTask {
+    pub task_id: String,
+    /// The value that cannot be read.
+    pub why: String,
+}
+
 impl UnfinishedTask {
     fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self { task_id: row.get("task_id")?, state: state(row)?, owner: owner(row)? })
@@ -374,15 +383,27 @@ impl Store {
         self.all(query, (order, most), |row| Ok((row.get("seq")?, row.get("task_id")?)))
     }
 
-    /// Returns the tasks that wait or run, of one repository or of all, in order of acceptance.
+    /// Returns the tasks that wait or run in a repository, in order of acceptance.
     ///
     /// # Errors
     ///
     /// The database cannot be read.
-    pub fn unfinished(&self, repo: Option<&str>) -> Result<Vec<UnfinishedTask>> {
+    pub fn unfinished(&self, repo: &str) -> Result<Vec<UnfinishedTask>> {
         let query = "SELECT task_id, state, owner_pid, owner_start, owner_boot, owner_namespace FROM tasks \
-                     WHERE (?1 IS NULL OR repo = ?1) AND state IN ('QUEUED', 'RUNNING') ORDER BY seq";
+                     WHERE repo = ?1 AND state IN ('QUEUED', 'RUNNING') ORDER BY seq";
         self.all(query, [repo], UnfinishedTask::read)
+    }
+
+    /// Returns the tasks of all repositories that wait or run, in order of acceptance, without those whose rows are damaged.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn unfinished_everywhere(&self) -> Result<Vec<UnfinishedTask>> {
+        let query = "SELECT task_id, state, owner_pid, owner_start, owner_boot, owner_namespace FROM tasks \
+                     WHERE state IN ('QUEUED', 'RUNNING') ORDER BY seq";
+        let rows = self.all(query, [], |row| Ok(UnfinishedTask::read(row).ok()))?;
+        Ok(rows.into_iter().flatten().collect())
     }
 
     /// Returns the tasks that wait or run in a repository and in its worktrees, in order of acceptance.
@@ -415,6 +436,33 @@ impl Store {
     pub fn history(&self, repo: Option<&str>, limit: u32) -> Result<Vec<TaskRecord>> {
         let conditions = "WHERE ?1 IS NULL OR repo = ?1 OR home = ?1 ORDER BY seq DESC LIMIT ?2";
         self.all(&format!("{} {conditions}", TaskRecord::SELECT), (repo, limit), TaskRecord::read)
+    }
+
+    /// Returns the same tasks as [`Store::history`], and apart from them those whose rows are damaged.
+    ///
+    /// # Errors
+    ///
+    /// The database cannot be read.
+    pub fn history_with_damage(
+        &self,
+        repo: Option<&str>,
+        limit: u32,
+    ) -> Result<(Vec<TaskRecord>, Vec<DamagedTask>)> {
+        let conditions = "WHERE ?1 IS NULL OR repo = ?1 OR home = ?1 ORDER BY seq DESC LIMIT ?2";
+        let query = format!("{} {conditions}", TaskRecord::SELECT);
+        let rows = self.all(&query, (repo, limit), |row| {
+            let task_id = row.get("task_id")?;
+            Ok(TaskRecord::read(row)
+                .map_err(|error| DamagedTask { task_id, why: error.to_string() }))
+        })?;
+        let (mut tasks, mut damaged) = (vec![], vec![]);
+        for row in rows {
+            match row {
+                Ok(task) => tasks.push(task),
+                Err(row) => damaged.push(row),
+            }
+        }
+        Ok((tasks, damaged))
     }
 
     /// Returns the task of a repository that ended last. Tasks that ran ended in the order in which they were accepted,
