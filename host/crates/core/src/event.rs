@@ -447,7 +447,8 @@ pub enum EventKind {
         scout: String,
         sha256: String,
         attempt: u32,
-        /// The question, at most 4 KiB of it.
+        /// The question, at most 4 KiB of it; left out in journals of versions that did not write it.
+        #[serde(default, skip_serializing_if = "String::is_empty")]
         question: String,
     },
     ScoutFinished {
