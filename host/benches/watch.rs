@@ -245,9 +245,12 @@ fn memory() {
     let act = Act::new();
     let (artifacts, mut journals) = journals(&act, 50);
     let chunk = "a line of a step's output, as compilers and tests print them\n".repeat(16_384);
+    let store = Store::open(&artifacts.state().unwrap(), &act.artifacts().join("state")).unwrap();
     let runs: Vec<_> = (0..50)
         .map(|_| {
             let run = artifacts.create_run(chrono::Utc::now()).unwrap();
+            // The page of a run exists only where the store knows the run.
+            store.run_started(run.id().as_str(), None, "repo", false, &Process::this()).unwrap();
             let mut log = run.create_log("combined.log").unwrap();
             (0..2).for_each(|_| log.write_all(chunk.as_bytes()).unwrap());
             run.id().as_str().to_owned()
