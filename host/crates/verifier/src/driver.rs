@@ -5,7 +5,7 @@
 //! decide once for all engines. Nothing here retries, waits for a limit or sends a request that was not asked for.
 
 pub use crate::request::{
-    ContainerRequest, Main, Mount, MountSource, Network, NewVolume, SentFile, StepUser,
+    ContainerRequest, Main, Mount, MountSource, Network, NewVolume, Role, SentFile, StepUser,
 };
 
 use act_core::verification::EngineIdentity;
@@ -74,6 +74,8 @@ pub enum Ability {
     CloseAddresses,
     /// Processes run as root.
     Root,
+    /// A volume outlives the containers that mount it.
+    KeepVolumes,
 }
 
 /// How far an engine mounts directories of this machine.
@@ -87,7 +89,7 @@ pub enum Sharing {
     Unknown,
 }
 
-/// The size of the machine that the engine runs on.
+/// The size of the machine that the engine runs on; 0 for what the engine does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     pub cpus: u64,
