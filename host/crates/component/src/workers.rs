@@ -4,7 +4,7 @@
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::thread::Builder;
+use std::thread::{self, Builder, ThreadId};
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
@@ -17,7 +17,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// One call, which runs to its end on a thread with a runtime. It answers whether the thread may run another call.
 pub(crate) type Work = Box<dyn FnOnce(&Runtime) -> Fate + Send>;
 
-/// What becomes of a thread after a call.
+/// Says whether a thread may run another call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Keep,
@@ -29,7 +29,8 @@ pub(crate) enum Fate {
 #[derive(Clone, Default)]
 pub(crate) struct Workers(Arc<Idle>);
 
-type Idle = Mutex<Vec<Sender<Work>>>;
+/// Each thread that waits, with the way to send it a call. A thread takes itself out before it ends.
+type Idle = Mutex<Vec<(ThreadId, Sender<Work>)>>;
 
 impl Workers {
     /// Runs the work on a thread that waits, or on a new one. A thread that runs another call, or overran and was given
@@ -41,10 +42,10 @@ impl Workers {
     pub(crate) fn run(&self, mut work: Work) -> io::Result<()> {
         loop {
             let waiting = self.0.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let Some(worker) = waiting else { break };
+            let Some((_, worker)) = waiting else { break };
             match worker.send(work) {
                 Ok(()) => return Ok(()),
-                // Its time was over in this moment.
+                // The thread has ended, so another one takes the call.
                 Err(SendError(back)) => work = back,
             }
         }
@@ -55,7 +56,7 @@ impl Workers {
             let mut next = Some(work);
             while let Some(work) = next.take() {
                 if work(&runtime) == Fate::Keep && runtime.metrics().num_alive_tasks() == 0 {
-                    next = wait(&idle);
+                    next = wait(&idle, IDLE);
                 }
             }
         })?;
@@ -63,8 +64,8 @@ impl Workers {
     }
 }
 
-/// Waits for the next call. Returns `None` if the thread shall end.
-fn wait(idle: &Weak<Idle>) -> Option<Work> {
+/// Waits so long for the next call. Returns `None` if the thread shall end.
+fn wait(idle: &Weak<Idle>, patience: Duration) -> Option<Work> {
     let (sender, work): (Sender<Work>, Receiver<Work>) = channel();
     {
         let idle = idle.upgrade()?;
@@ -72,19 +73,30 @@ fn wait(idle: &Weak<Idle>) -> Option<Work> {
         if idle.len() >= MAX_IDLE {
             return None;
         }
-        idle.push(sender);
+        idle.push((thread::current().id(), sender));
     }
-    match work.recv_timeout(IDLE) {
+    match work.recv_timeout(patience) {
         Ok(work) => Some(work),
-        // A call that is sent in this moment fails to arrive, and takes another thread.
-        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => work.try_recv().ok(),
+        Err(RecvTimeoutError::Disconnected) => None,
+        Err(RecvTimeoutError::Timeout) => {
+            let idle = idle.upgrade()?;
+            let mut waiting = idle.lock().unwrap_or_else(PoisonError::into_inner);
+            let this = thread::current().id();
+            if let Some(at) = waiting.iter().position(|(thread, _)| *thread == this) {
+                waiting.swap_remove(at);
+                return None;
+            }
+            drop(waiting);
+            drop(idle);
+            // Somebody has chosen this thread in this moment, so a call is on its way.
+            work.recv().ok()
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::thread::{self, ThreadId};
 
     /// Runs work on a thread, and returns the thread when the work has ended.
     fn thread_of(workers: &Workers, fate: Fate) -> ThreadId {
@@ -114,6 +126,22 @@ mod tests {
         settle(&workers, 1);
         assert_eq!(thread_of(&workers, Fate::Keep), first);
         settle(&workers, 1);
+    }
+
+    // CAPABILITY-14
+    #[test]
+    fn a_thread_whose_time_is_over_takes_itself_out_and_loses_no_call_that_chose_it() {
+        let workers = Workers::default();
+        let idle = Arc::downgrade(&workers.0);
+        assert!(wait(&idle, Duration::ZERO).is_none());
+        assert!(workers.0.lock().unwrap().is_empty());
+        // The thread is chosen before its time is over, and the call is sent after it.
+        let waits = thread::spawn(move || wait(&idle, Duration::from_millis(200)).is_some());
+        settle(&workers, 1);
+        let (_, chosen) = workers.0.lock().unwrap().pop().unwrap();
+        thread::sleep(Duration::from_millis(400));
+        chosen.send(Box::new(|_: &Runtime| Fate::Keep)).unwrap();
+        assert!(waits.join().unwrap());
     }
 
     // CAPABILITY-15, security line 15

@@ -1,5 +1,5 @@
-//! What the author of a component wrote about its functions: the custom section `package-docs`, into which tools for WIT put the
-//! comments of a package. It is one byte with the version of the format, and JSON.
+//! The comments of an author on the functions of a component: the custom section `package-docs`, into which tools for WIT put
+//! them. It is one byte with the version of the format, and JSON.
 
 use std::collections::BTreeMap;
 
