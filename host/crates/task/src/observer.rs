@@ -38,7 +38,7 @@ pub struct TaskSeen {
     pub cancel_requested: bool,
     /// Tokens that the task may spend; `None` without a limit of its own.
     pub max_tokens: Option<u64>,
-    /// What the requests of the task may cost; `None` without a limit of its own.
+    /// The cost that the requests of the task may reach; `None` without a limit of its own.
     pub max_cost: Option<Usd>,
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Function {
     /// The exported interface that holds the function; `None` if the component exports the function itself.
     interface: Option<String>,
     name: String,
-    /// What its author wrote about it.
+    /// The comment of its author.
     comment: Option<String>,
     params: Vec<(String, Type)>,
     result: Option<Type>,
@@ -180,7 +180,7 @@ impl Display for Joined<'_> {
     }
 }
 
-/// Writes the description for the model: what the author wrote about the function, and its signature.
+/// Writes the description for the model: the comment of the author, and the signature.
 impl Display for Function {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         if let Some(comment) = &self.comment {
@@ -210,7 +210,7 @@ pub(crate) struct ExportedFunctions {
 }
 
 /// Reads all functions that the component exports itself or in an interface, in the order of the exports. `exports` are the
-/// names at the top level, and `docs` what its author wrote.
+/// names at the top level, and `docs` has the comments of its author.
 ///
 /// # Errors
 ///
