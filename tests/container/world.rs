@@ -185,7 +185,11 @@ impl World {
                 downloads_of: None,
             }),
             task_id: Some("t-abc123".into()),
-            components: vec![ComponentDigest { name: "scout-a".into(), sha256: "aa".into() }],
+            components: vec![ComponentDigest {
+                name: "scout-a".into(),
+                sha256: "aa".into(),
+                dev_component: false,
+            }],
             audit: self.audit.clone(),
             events: self.events.clone(),
         }

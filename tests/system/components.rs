@@ -73,6 +73,79 @@ fn approved_scouts_and_tools_take_part_in_a_task_and_show_what_they_used() {
     act.clone().act(components(["why", "more-hands", "docs/a.txt"])).status(0);
 }
 
+/// CAPABILITY-60, AUDIT-24, security line 751: what a developer is still building is named wherever the run is.
+#[test]
+fn a_run_with_a_component_in_development_says_so_everywhere() {
+    let act = Act::new()
+        .file("answer.txt", "none\n")
+        .file("docs/a.txt", "there\n")
+        .pipeline(image(), &[("test", "grep -qx right answer.txt")]);
+    let project = act.repo().parent().unwrap().join("project");
+    fs::create_dir(&project).unwrap();
+    let bare =
+        std::path::Path::new(act_component::builtin::TEST_COMPONENTS).join("hostile-tool.wasm");
+    fs::copy(&bare, project.join("source.bin")).unwrap();
+    fs::write(project.join("manifest.json"), tool().to_string()).unwrap();
+    let packed =
+        act_component::pack_manifest(&fs::read(&bare).unwrap(), tool().to_string().as_bytes());
+    let sha256 = act_workspace::digest(&packed.unwrap());
+    let watch = [
+        "components",
+        "watch",
+        project.to_str().unwrap(),
+        "--dev",
+        "--name",
+        "more-hands",
+        "--sha256",
+        &sha256,
+        "--build",
+        "cp source.bin out.wasm",
+        "--output",
+        "out.wasm",
+    ];
+    let watching = act.clone().start(watch);
+    watching.until_stderr_has_or_end("In force");
+    let mut turns = opening("write it");
+    turns.push(call("more-hands__read", json!(["docs/a.txt"])));
+    let turns = turns.into_iter().chain(attempt("right\n")).chain([done()]);
+    let told =
+        act.clone().script(&script(turns)).act(["run", "write the answer", "--json"]).status(0);
+    watching.signal(rustix::process::Signal::TERM);
+    watching.wait().status(0);
+    let run = told.runs().pop().unwrap();
+    let manifest = told.manifest(&run);
+    let components = manifest["components"].as_array().unwrap();
+    let dev: Vec<_> = components.iter().filter(|one| one["dev_component"] == true).collect();
+    assert!(
+        dev.len() == 1 && dev[0]["name"] == "more-hands" && dev[0]["sha256"] == sha256.as_str(),
+        "{manifest:#}"
+    );
+    assert!(components[0].get("dev_component").is_none(), "{manifest:#}");
+    let summary = told.read("agent/summary.md");
+    assert!(
+        summary.contains("dev_component: more-hands") && summary.contains(&sha256),
+        "{summary}"
+    );
+    let statement = act.clone().act(["audit", "export", "--in-toto", &run]).status(0).json();
+    let parts = statement["predicate"]["configuration"].as_array().unwrap();
+    let marked: Vec<_> =
+        parts.iter().filter(|part| part["annotations"]["dev_component"] == "true").collect();
+    assert!(marked.len() == 1 && marked[0]["name"] == "more-hands", "{statement:#}");
+    let record = parts.last().unwrap();
+    assert_eq!(
+        record["annotations"]["dev_component"],
+        format!("more-hands {sha256}"),
+        "{statement:#}"
+    );
+    let explained = act.clone().act(["audit", "explain", &run, "--json"]).status(0).json();
+    assert_eq!(
+        explained["dev_components"],
+        json!([format!("more-hands {sha256}")]),
+        "{explained:#}"
+    );
+    assert!(explained["warnings"].to_string().contains("dev_component"), "{explained:#}");
+}
+
 /// CAPABILITY-40: also a step that asks for the network by name has none.
 #[test]
 fn the_administrator_takes_the_network_from_every_step() {

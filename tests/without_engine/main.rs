@@ -13,6 +13,7 @@ mod comparison;
 mod components;
 mod costs;
 mod decisions;
+mod dev;
 mod documents;
 mod dry_run;
 mod engine;

@@ -30,49 +30,31 @@ pub mod testing;
 pub mod tool;
 pub mod world;
 
-/// Generated from the world `scout`. All components use these types.
-#[allow(clippy::all, unreachable_pub, missing_docs, reason = "generated")]
-pub mod bindings {
-    wit_bindgen::generate!({
-        path: "../../wit",
-        world: "agentcommand:worlds/scout@1.2.0",
-        generate_all,
-        pub_export_macro: true,
-        default_bindings_module: "act_kit::bindings",
-        additional_derives: [PartialEq, Eq],
-        additional_type_attributes: {
-            "agentcommand:repo/symbols@1.5.0/edge": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.5.0/outline": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.5.0/symbol": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.5.0/span": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.5.0/summary-row": [#[derive(Default)]],
-            "agentcommand:repo/symbols@1.5.0/summary-table": [#[derive(Default)]],
-            "agentcommand:repo/history@1.5.0/change": [#[derive(Default)]],
-            "agentcommand:repo/history@1.5.0/changes": [#[derive(Default)]],
-            "agentcommand:scout/scout@1.0.0/question": [#[derive(Default)]],
-        },
-    });
-}
+/// Generated from the world `scout` by the crate `kit-bindings`. All components use these types.
+///
+/// The source is part of the kit, because the generator would take most of the first build of a component.
+#[rustfmt::skip]
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    reason = "generated"
+)]
+pub mod bindings;
 
 /// Generated from the world `tool`: what the world `scout` does not have.
-#[allow(clippy::all, unreachable_pub, missing_docs, reason = "generated")]
-pub mod tool_bindings {
-    wit_bindgen::generate!({
-        path: "../../wit",
-        world: "agentcommand:worlds/tool@1.2.0",
-        with: {
-            "agentcommand:types/types@1.1.0": crate::bindings::agentcommand::types::types,
-            "agentcommand:progress/progress@1.0.0": crate::bindings::agentcommand::progress::progress,
-            "agentcommand:repo/read@1.5.0": crate::bindings::agentcommand::repo::read,
-            "agentcommand:repo/symbols@1.5.0": crate::bindings::agentcommand::repo::symbols,
-            "agentcommand:repo/history@1.5.0": crate::bindings::agentcommand::repo::history,
-            "agentcommand:model/chat@1.0.0": crate::bindings::agentcommand::model::chat,
-        },
-        generate_all,
-        pub_export_macro: true,
-        default_bindings_module: "act_kit::tool_bindings",
-    });
-}
+#[rustfmt::skip]
+#[allow(
+    clippy::all,
+    clippy::allow_attributes_without_reason,
+    missing_docs,
+    unreachable_pub,
+    unsafe_code,
+    reason = "generated"
+)]
+pub mod tool_bindings;
 
 /// Exports a Scout: a function `fn(World<'_>, &Question) -> Result<String, Failure>`.
 ///

@@ -1,10 +1,14 @@
 //! `act components`: shows components and their permissions, and approves or revokes them.
 
+mod languages;
 mod new;
 mod test;
+mod watch;
 
 use std::io::{BufRead, IsTerminal, Read};
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::time::Duration;
 
 use clap::Subcommand;
 use rustix::termios::{QueueSelector, tcflush};
@@ -32,6 +36,7 @@ Examples:
   act components narrow licences --path src
   act components why scout-a .env
   act components call licences list
+  act components watch notes --dev
 
 Exit codes:
   0 done, 1 refused, nothing was changed";
@@ -140,7 +145,7 @@ pub(super) struct Components {
 impl Components {
     /// Returns whether the command runs a component and ends cleanly on a signal.
     pub(super) fn catches_signals(&self) -> bool {
-        matches!(self.action, Some(Action::Test(_) | Action::Call { .. }))
+        matches!(self.action, Some(Action::Test(_) | Action::Watch(_) | Action::Call { .. }))
     }
 }
 
@@ -157,6 +162,7 @@ enum Action {
     },
     New(new::New),
     Test(test::Test),
+    Watch(watch::Watch),
     Approve(Approve),
     /// Fetch a component from a registry into a file; it is not approved
     #[command(after_long_help = PULL_HELP)]
@@ -257,6 +263,7 @@ impl Components {
             }
             Some(Action::New(new)) => return new.run(output),
             Some(Action::Test(test)) => return test.run(output),
+            Some(Action::Watch(watch)) => return watch.run(start, output),
             Some(Action::Approve(approve)) => return approve.run(start, output),
             Some(Action::Pull { reference, output: to }) => {
                 let pulled = block_on(task::pull(&reference, to, &start))??;
@@ -483,36 +490,14 @@ impl Approve {
             let events = output.events();
             task::propose(args, &events)?
         };
-        let found = &proposal.inspection.sha256;
-        if let Some(given) = sha256.as_ref().filter(|given| !given.eq_ignore_ascii_case(found)) {
-            let message = format!("--sha256 is {given}, but the file has {found}");
-            return Err(Failure::refused("sha256_differs", message)
-                .hint("review the file with `act components inspect FILE`"));
-        }
-        proposed_lines(&proposal).iter().for_each(|line| output.progress(line));
-        for origin in proposal.never_reached() {
-            output.caution(&format!("{origin} is not public: no component can ever reach it"));
-        }
-        for origin in proposal.local_origins() {
-            output.caution(&format!(
-                "{origin} is on this machine: the component can reach whatever answers there"
-            ));
-        }
-        // The digest is the last line, beside the question that it belongs to.
-        output.progress(&row("sha256", found.as_str()));
-        let is_answered = self.yes && self.digest.is_some();
-        if is_answered {
+        let question = Question {
+            text: "Type `yes` to approve exactly these bytes:",
+            more: vec![],
+            sha256,
             // `--digest` was compared with what was fetched.
-        } else if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-            ask(output)?;
-        } else if sha256.is_none() {
-            let message = "an approval needs a terminal, or the digest that you have reviewed";
-            let hint = match &proposal.source {
-                Some((source, _)) => format!("add --digest {} --yes", source.digest),
-                None => format!("add --sha256 {found}"),
-            };
-            return Err(Failure::refused("approval_unanswered", message).hint(hint));
-        }
+            is_answered: self.yes && self.digest.is_some(),
+        };
+        question.put(&proposal, output, || true)?;
         if let Some((source, _)) = &proposal.source {
             block_on(task::confirm(source, &start))??;
         }
@@ -585,18 +570,81 @@ impl Document for Revoked<'_> {
     const NAME: &'static str = "components-revoke";
 }
 
-fn ask(output: &Output) -> Result<(), Failure> {
+/// How a person is asked about a proposal.
+struct Question {
+    text: &'static str,
+    /// What is shown beside the proposal.
+    more: Vec<Line>,
+    /// The digest that the user has reviewed, for a machine without a terminal.
+    sha256: Option<String>,
+    is_answered: bool,
+}
+
+impl Question {
+    /// Shows the proposal, and asks. The question ends without an answer when `is_wanted` returns false.
+    ///
+    /// # Errors
+    ///
+    /// The answer is not yes, there is no terminal for it, or the digest is another one.
+    fn put(
+        self,
+        proposal: &Proposal,
+        output: &Output,
+        is_wanted: impl Fn() -> bool,
+    ) -> Result<(), Failure> {
+        let (sha256, found) = (self.sha256, &proposal.inspection.sha256);
+        if let Some(given) = sha256.as_ref().filter(|given| !given.eq_ignore_ascii_case(found)) {
+            let message = format!("--sha256 is {given}, but the file has {found}");
+            return Err(Failure::refused("sha256_differs", message)
+                .hint("review the file with `act components inspect FILE`"));
+        }
+        proposed_lines(proposal).iter().chain(&self.more).for_each(|line| output.progress(line));
+        for origin in proposal.never_reached() {
+            output.caution(&format!("{origin} is not public: no component can ever reach it"));
+        }
+        for origin in proposal.local_origins() {
+            output.caution(&format!(
+                "{origin} is on this machine: the component can reach whatever answers there"
+            ));
+        }
+        // The digest is the last line, beside the question that it belongs to.
+        output.progress(&row("sha256", found.as_str()));
+        if self.is_answered {
+            Ok(())
+        } else if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+            ask(self.text, output, is_wanted)
+        } else if sha256.is_some() {
+            Ok(())
+        } else {
+            let message = "an approval needs a terminal, or the digest that you have reviewed";
+            let hint = match &proposal.source {
+                Some((source, _)) => format!("add --digest {} --yes", source.digest),
+                None => format!("add --sha256 {found}"),
+            };
+            Err(Failure::refused("approval_unanswered", message).hint(hint))
+        }
+    }
+}
+
+fn ask(question: &str, output: &Output, is_wanted: impl Fn() -> bool) -> Result<(), Failure> {
     // Discards input that was typed before the question.
     tcflush(std::io::stdin(), QueueSelector::IFlush)
         .map_err(|errno| not_approved(&format!("the terminal cannot be asked: {errno}")))?;
-    output.progress(&Line::of(Tone::Strong, "Type `yes` to approve exactly these bytes:"));
-    let mut answer = String::new();
-    let mut terminal = std::io::stdin().lock();
-    // 100 bytes are more than any answer has.
-    let read = (&mut terminal).take(100).read_line(&mut answer);
-    match read {
-        Ok(_) if answer.trim() == "yes" => Ok(()),
-        _ => Err(not_approved("not approved")),
+    output.progress(&Line::of(Tone::Strong, question));
+    let (send, receive) = channel();
+    // A read cannot be interrupted, so it has a thread, which ends with the answer or the process.
+    std::thread::spawn(move || {
+        let mut answer = String::new();
+        // 100 bytes are more than any answer has.
+        let read = std::io::stdin().lock().take(100).read_line(&mut answer);
+        let _ = send.send(read.is_ok() && answer.trim() == "yes");
+    });
+    loop {
+        match receive.recv_timeout(Duration::from_millis(100)) {
+            Ok(true) => return Ok(()),
+            Err(RecvTimeoutError::Timeout) if is_wanted() => {}
+            _ => return Err(not_approved("not approved")),
+        }
     }
 }
 
@@ -622,6 +670,9 @@ fn component_lines(component: &ComponentDocument) -> Vec<Line> {
     let mut about = vec![grants_in_words(&component.grants).join(", ")];
     about.extend(component.replaces.as_ref().map(|name| format!("replaces {name}")));
     match component.scope {
+        _ if component.state == State::Dev => {
+            about.push("until `act components watch --dev` ends".to_owned());
+        }
         "here" if component.state != State::Unapproved => {
             about.push("in this repository only".to_owned())
         }
@@ -644,7 +695,7 @@ fn component_lines(component: &ComponentDocument) -> Vec<Line> {
 fn tone(state: State) -> Tone {
     match state {
         State::Builtin | State::Approved => Tone::Good,
-        State::Unapproved | State::Revoked => Tone::Caution,
+        State::Unapproved | State::Revoked | State::Dev => Tone::Caution,
         State::Changed | State::Missing => Tone::Bad,
     }
 }

@@ -5,6 +5,9 @@ use super::{Audit, AuditError, Decision, Entry, Event, Head, Subject};
 /// Maximum number of bytes of one name in a record. A longer name is split.
 const LONGEST: usize = 320;
 
+/// The reason of records about a development session.
+const DEV: &str = "dev";
+
 /// The grants of one component.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approval {
@@ -61,6 +64,25 @@ impl Audit {
     pub fn revoked(&self, subject: &Subject, sha256: &str) -> Result<Head, AuditError> {
         let entry = Entry::new(Event::ComponentRevoked).subject(subject).decision(Decision::Deny);
         self.changed(entry, sha256)
+    }
+
+    /// Records a component of a development session before it may be loaded, synced. The file of grants stays as it is.
+    ///
+    /// # Errors
+    /// The record cannot be written; the caller must not let the component in then.
+    pub fn dev_approved(&self, approval: &Approval) -> Result<(), AuditError> {
+        self.append(approval.entry(Event::ComponentApproved).reason(DEV))?;
+        self.settle()
+    }
+
+    /// Records the end of a development session, synced.
+    ///
+    /// # Errors
+    /// The record cannot be written.
+    pub fn dev_ended(&self, subject: &Subject) -> Result<(), AuditError> {
+        let entry = Entry::new(Event::ComponentRevoked).subject(subject).decision(Decision::Deny);
+        self.append(entry.reason(DEV))?;
+        self.settle()
     }
 
     fn changed(&self, entry: Entry, sha256: &str) -> Result<Head, AuditError> {

@@ -67,6 +67,13 @@ value!(
     is_sha256
 );
 
+impl Sha256 {
+    /// Returns the digest of these bytes.
+    pub fn of(bytes: &[u8]) -> Self {
+        Self(act_fs::Sha256::of(bytes).to_string())
+    }
+}
+
 fn is_component_name(text: &str) -> Result<(), String> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     if text.len() <= 40

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 /// A program and its arguments, as the user wrote them.
 #[derive(Clone, PartialEq, Eq)]
@@ -246,11 +246,22 @@ impl fmt::Debug for UserCommand {
 pub struct ProcessGroup(pub Child);
 
 impl ProcessGroup {
-    /// Kills the processes of the group and waits for the first one.
-    pub fn kill(&mut self) {
+    /// Returns whether the first process has ended. It is not reaped, so that its number still belongs to the group.
+    pub fn has_ended(&self) -> bool {
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let ended = waitid(WaitId::Pid(Pid::from_child(&self.0)), options);
+        !matches!(ended, Ok(None) | Err(rustix::io::Errno::INTR))
+    }
+
+    /// Kills the processes of the group, waits for the first one and returns how it ended.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system.
+    pub fn kill(&mut self) -> io::Result<ExitStatus> {
         let _ = kill_process_group(Pid::from_child(&self.0), Signal::KILL);
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.0.wait()
     }
 }
 
@@ -308,7 +319,7 @@ impl UserCommand {
                     continue;
                 }
             };
-            child.kill();
+            let _ = child.kill();
             return Err(trouble);
         };
         let last = Instant::now() + LAST_BYTES;

@@ -454,7 +454,14 @@ impl std::fmt::Display for EngineIdentity {
 pub struct ComponentDigest {
     pub name: String,
     pub sha256: String,
+    /// True for a component of `act components watch --dev`, whose bytes nobody approved one by one; absent for all others.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub dev_component: bool,
 }
+
+/// Begins a name in the audit record of a run's start: the name and the digest of a component of `act components watch --dev`
+/// follow. Names of components hold no `=`.
+pub const DEV_COMPONENT: &str = "dev_component=";
 
 /// The kind of a [`Warning`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -465,6 +472,7 @@ pub enum WarningCode {
     BaseDisproved,
     CleanupFailed,
     ContainerLeft,
+    DevComponent,
     FewerTestsRan,
     GitUnavailable,
     LinkLocalReachable,
@@ -495,6 +503,7 @@ impl WarningCode {
             Self::BaseDisproved => "base_disproved",
             Self::CleanupFailed => "cleanup_failed",
             Self::ContainerLeft => "container_left",
+            Self::DevComponent => "dev_component",
             Self::FewerTestsRan => "fewer_tests_ran",
             Self::GitUnavailable => "git_unavailable",
             Self::LinkLocalReachable => "link_local_reachable",
@@ -527,6 +536,7 @@ impl WarningCode {
             | Self::BaseDisproved
             | Self::CleanupFailed
             | Self::ContainerLeft
+            | Self::DevComponent
             | Self::FewerTestsRan
             | Self::GitUnavailable
             | Self::LinkLocalReachable

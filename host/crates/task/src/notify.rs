@@ -343,13 +343,13 @@ fn run(
             Ok(Some(_)) => break,
             Ok(None) => {}
             Err(error) => {
-                group.kill();
+                let _ = group.kill();
                 return Err(CommandFailure::NotStarted(error.kind()));
             }
         }
         let longest = longest();
         if begun.elapsed() >= longest {
-            group.kill();
+            let _ = group.kill();
             return Err(CommandFailure::TooSlow(longest));
         }
         std::thread::sleep(PAUSE);

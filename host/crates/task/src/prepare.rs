@@ -952,6 +952,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
     let more_tools =
         component_loader.others(Kind::Tool).map(|tool| component_loader.load_member_tool(tool));
     let more_tools = more_tools.collect::<Result<Vec<_>, _>>()?;
+    let digest = |component: &LoadedComponent| digest(component, &ready.members);
     let mut components: Vec<_> = scouts.iter().map(|scout| digest(scout)).collect();
     components.push(digest(&tools));
     components.extend(added.iter().map(|scout| digest(scout)));
@@ -1132,6 +1133,11 @@ impl Workplace for TaskWorkplace {
     }
 }
 
-fn digest(component: &LoadedComponent) -> ComponentDigest {
-    ComponentDigest { name: component.manifest.name.clone(), sha256: component.sha256.clone() }
+fn digest(component: &LoadedComponent, members: &[Member]) -> ComponentDigest {
+    let (name, sha256) = (component.manifest.name.clone(), component.sha256.clone());
+    // The same bytes may be approved under another name, so the name counts as well.
+    let is_known_as = |member: &Member| member.replaces.as_ref().unwrap_or(&member.name) == &name;
+    let dev_component =
+        members.iter().any(|member| member.dev && member.sha256 == sha256 && is_known_as(member));
+    ComponentDigest { name, sha256, dev_component }
 }

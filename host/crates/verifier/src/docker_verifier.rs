@@ -10,7 +10,9 @@ use crate::engine::{Engine, owner_labels};
 use crate::image::ResolvedImage;
 use crate::inputs::{Beside, Inputs, Reading};
 use crate::passwd::{PASSWD, passwd_of, with_user};
-use crate::pipeline::{VerificationConfig, after_run, cut_off_warning, oom_warning, run_steps};
+use crate::pipeline::{
+    VerificationConfig, after_run, cut_off_warning, dev_warning, oom_warning, run_steps,
+};
 use crate::remote_engine::{self, VolumeStore};
 use crate::request::{ContainerRequest, Network, StepUser, bind, step_environment};
 use crate::step_times::StepTimes;
@@ -25,8 +27,8 @@ use act_core::RunId;
 use act_core::event::{EventKind, Events};
 use act_core::process::Process;
 use act_core::verification::{
-    ComponentDigest, ErrorType, FailReason, InfraError, Manifest, Platform, Status, Verdict,
-    Verification, Verifier, Warning, WarningCode, marks,
+    ComponentDigest, DEV_COMPONENT, ErrorType, FailReason, InfraError, Manifest, Platform, Status,
+    Verdict, Verification, Verifier, Warning, WarningCode, marks,
 };
 use act_fs::{Dir, Identity};
 use act_records::artifacts::{
@@ -469,6 +471,7 @@ impl<'a> Run<'a> {
         self.read_commit().await;
 
         self.warnings.extend(cut_off_warning(&config.pipeline));
+        self.warnings.extend(dev_warning(&self.verifier.components));
         let mut steps = ContainerSteps {
             verifier: self.verifier,
             container: &container,
@@ -849,7 +852,10 @@ impl<'a> Run<'a> {
             .count("attempt", u64::from(attempt))
             .count("steps", config.pipeline.all_steps().count() as u64)
             .names([format!("engine={}", engine.identity())])
-            .names(components.map(|component| format!("{} {}", component.name, component.sha256)));
+            .names(components.flat_map(|ComponentDigest { name, sha256, dev_component }| {
+                let dev = dev_component.then(|| format!("{DEV_COMPONENT}{name} {sha256}"));
+                std::iter::once(format!("{name} {sha256}")).chain(dev)
+            }));
         let record = match &self.verifier.variant {
             Some(variant) => record.reason(variant.purpose),
             None => record,

@@ -2,7 +2,8 @@
 
 use act_config::{Config, Pipeline, SourceWrites, Step};
 use act_core::verification::{
-    CommandExecuted, ErrorType, FailReason, InfraError, Verdict, Warning, WarningCode,
+    CommandExecuted, ComponentDigest, ErrorType, FailReason, InfraError, Verdict, Warning,
+    WarningCode,
 };
 use futures_util::future::BoxFuture;
 use std::path::PathBuf;
@@ -115,6 +116,20 @@ pub(crate) fn cut_off_warning(pipeline: &Pipeline) -> Option<Warning> {
         message: format!(
             "`network` in [verifier] of config.toml or policy.toml turns the network off for every step, although agent.yaml turns it on for {}",
             steps.join(", ")
+        ),
+    })
+}
+
+/// Returns the warning that components of a development session took part in the task.
+pub(crate) fn dev_warning(components: &[ComponentDigest]) -> Option<Warning> {
+    let dev = components.iter().filter(|component| component.dev_component);
+    let dev: Vec<_> = dev.map(|one| format!("{} (sha256 {})", one.name, one.sha256)).collect();
+    (!dev.is_empty()).then(|| Warning {
+        code: WarningCode::DevComponent,
+        step: None,
+        message: format!(
+            "dev_component: {} is of `act components watch --dev`, so nobody approved exactly these bytes",
+            dev.join(", ")
         ),
     })
 }

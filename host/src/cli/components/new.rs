@@ -6,11 +6,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-use clap::ValueEnum;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 
 use super::answer;
+use super::languages::{Lang, Tools, world};
 use crate::output::{Line, Output, Tone};
 use act_component::{ComponentName, Kind};
 use act_core::exit::Exit;
@@ -45,32 +45,6 @@ pub(super) struct New {
     parent: PathBuf,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Lang {
-    Rust,
-    Python,
-    Js,
-}
-
-impl Lang {
-    fn word(self) -> &'static str {
-        match self {
-            Self::Rust => "rust",
-            Self::Python => "python",
-            Self::Js => "js",
-        }
-    }
-
-    /// Returns the file with the component's own code.
-    fn source(self) -> &'static str {
-        match self {
-            Self::Rust => "src/lib.rs",
-            Self::Python => "app.py",
-            Self::Js => "component.js",
-        }
-    }
-}
-
 fn kind(word: String) -> Kind {
     if word == "scout" { Kind::Scout } else { Kind::Tool }
 }
@@ -85,6 +59,8 @@ struct Begun {
     files: Vec<String>,
     /// Commands to run in that directory, in this order: build, pack, test, approve.
     commands: Vec<String>,
+    /// What has to be installed before these commands work; empty if this machine has everything.
+    missing: Vec<String>,
 }
 
 impl Document for Begun {
@@ -100,17 +76,21 @@ impl New {
             return Err(Failure::refused("name_reserved", message).hint("choose another name"));
         }
         let directory = self.parent.join(name.as_str());
-        let project = project(&name, self.kind, self.lang);
+        let repo = act_config::find_root(&self.parent).ok().flatten().map(|root| root.path);
+        let tools = Tools::find(self.lang, repo.as_deref());
+        let commands = commands(&name, self.kind, &tools);
+        let project = project(&name, self.kind, self.lang, &commands);
         write(&directory, &project).map_err(|error| unwritable(&directory, &error))?;
-        let commands = commands(&name, self.kind, self.lang);
         let begun = Begun {
             directory: directory.display().to_string(),
             kind: self.kind,
             lang: self.lang.word().to_owned(),
             files: project.iter().map(|(path, _)| path.clone()).collect(),
             commands,
+            missing: tools.missing,
         };
         answer(output, &begun, || lines(&begun, self.lang));
+        begun.missing.iter().for_each(|what| output.caution(&format!("this machine lacks {what}")));
         Ok(Exit::Ok)
     }
 }
@@ -170,8 +150,8 @@ const WIT: Embedded = embedded!["wit/":
 ];
 
 const KIT: Embedded = embedded!["components/kit/":
-    "Cargo.toml", "src/grounding.rs", "src/host.rs", "src/inquiry.rs", "src/inventory.rs", "src/json.rs", "src/lib.rs",
-    "src/paths.rs", "src/quoting.rs", "src/reading.rs", "src/report.rs", "src/summaries.rs", "src/testing.rs", "src/tool.rs", "src/world.rs",
+    "Cargo.toml", "src/bindings.rs", "src/grounding.rs", "src/host.rs", "src/inquiry.rs", "src/inventory.rs", "src/json.rs", "src/lib.rs",
+    "src/paths.rs", "src/quoting.rs", "src/reading.rs", "src/report.rs", "src/summaries.rs", "src/testing.rs", "src/tool.rs", "src/tool_bindings.rs", "src/world.rs",
 ];
 
 /// Report types of the Scouts. The kit depends on them as `../reports`.
@@ -198,7 +178,12 @@ fn template(path: &str) -> &'static str {
 }
 
 /// Returns the files of a project: paths below its directory, and texts.
-fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(String, String)> {
+fn project(
+    name: &ComponentName,
+    kind: Kind,
+    lang: Lang,
+    commands: &[String],
+) -> Vec<(String, String)> {
     let word = kind.word();
     let mut files = vec![
         ("README.md", template("README.md.in")),
@@ -219,11 +204,11 @@ fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(String, String)
         Lang::Js => format!("js/{word}.js"),
     };
     files.push((lang.source(), template(&source)));
-    let commands = commands(name, kind, lang).join("\n");
+    let commands = commands.join("\n");
     let filled = |text: &str| {
         text.replace("{{name}}", name.as_str())
             .replace("{{kind}}", word)
-            .replace("{{world}}", world(kind))
+            .replace("{{world}}", world(kind, false))
             .replace("{{lang}}", lang.word())
             .replace("{{source}}", lang.source())
             .replace("{{commands}}", &commands)
@@ -241,40 +226,14 @@ fn project(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<(String, String)
     project
 }
 
-/// Returns the world for toolchains that import a whole world: for tools the smaller one that only reads.
-fn world(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Scout => "scout",
-        Kind::Tool => "reading-tool",
-    }
-}
-
 /// Returns the commands from the sources to an approval, to be run in the project's directory.
-fn commands(name: &ComponentName, kind: Kind, lang: Lang) -> Vec<String> {
-    let world = world(kind);
-    let mut commands = match lang {
-        Lang::Rust => vec![
-            "cargo build --release --target wasm32-wasip2".to_owned(),
-            format!(
-                "act components pack target/wasm32-wasip2/release/{}.wasm --manifest manifest.json --output {name}.wasm",
-                name.as_str().replace('-', "_")
-            ),
-        ],
-        Lang::Python => vec![
-            "python3 -m venv .venv && .venv/bin/pip install -r requirements.txt".to_owned(),
-            format!(
-                ".venv/bin/componentize-py -d wit -w {world} componentize app --stub-wasi -o {name}.wasm"
-            ),
-            format!("act components pack {name}.wasm --manifest manifest.json"),
-        ],
-        Lang::Js => vec![
-            "npm install".to_owned(),
-            "npm run build".to_owned(),
-            format!("act components pack {name}.wasm --manifest manifest.json"),
-        ],
-    };
-    commands.push(format!("act components test {name}.wasm"));
-    commands.push(format!("act components approve {name}.wasm --name {name}"));
+fn commands(name: &ComponentName, kind: Kind, tools: &Tools) -> Vec<String> {
+    let mut commands = tools.commands(name.as_str(), world(kind, false));
+    let (built, packed) = (tools.output(name.as_str()), format!("{name}.wasm"));
+    let to = if built == packed { String::new() } else { format!(" --output {packed}") };
+    commands.push(format!("act components pack {built} --manifest manifest.json{to}"));
+    commands.push(format!("act components test {packed}"));
+    commands.push(format!("act components approve {packed} --name {name}"));
     commands
 }
 
@@ -326,7 +285,7 @@ mod tests {
         let name: ComponentName = "my-notes".parse().unwrap();
         for kind in [Kind::Scout, Kind::Tool] {
             for lang in [Lang::Rust, Lang::Python, Lang::Js] {
-                let project = project(&name, kind, lang);
+                let project = project(&name, kind, lang, &["true".to_owned()]);
                 for (path, text) in &project {
                     let filled = path.contains('/') || !text.contains("{{");
                     assert!(!text.is_empty() && filled, "{lang:?} {path}: {text}");

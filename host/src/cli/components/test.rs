@@ -1,6 +1,5 @@
 //! `act components test`: checks that a component does what its interfaces promise, and measures it.
 
-use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -13,8 +12,9 @@ use act_core::Failure;
 use act_core::exit::Exit;
 use act_model::scripted::Script;
 use act_task::cancelled_by_signals;
+use tokio_util::sync::CancellationToken;
 
-const USUAL: &str = "What can you say about this repository?";
+pub(super) const USUAL: &str = "What can you say about this repository?";
 /// Default time limit for one query. In a task a Scout has 60 s and a tool call 30 s.
 const SECONDS: u64 = 30;
 /// Time to remove the generated repository after a signal.
@@ -70,10 +70,10 @@ impl Test {
             wall: Duration::from_secs(self.timeout),
             cache: act_component::cache_dir(),
         };
-        let found = block_on(until_signalled(bytes, options))??.map_err(|error| {
-            Failure::refused("test_failed", format!("cannot run the test: {error}"))
-                .hint("TMPDIR may name another directory for its repository")
-        })?;
+        let found = block_on(async {
+            let stopped = cancelled_by_signals()?;
+            until_stopped(bytes, options, &stopped).await
+        })??;
         answer(output, &found, || lines(&found));
         Ok(if found.conforms { Exit::Ok } else { Exit::Refused })
     }
@@ -81,17 +81,25 @@ impl Test {
 
 /// Runs the test until a signal ends it; the generated repository is removed. A component that is still being compiled
 /// has no repository yet.
-async fn until_signalled(
+///
+/// # Errors
+///
+/// The test cannot run, or was stopped.
+pub(super) async fn until_stopped(
     bytes: Vec<u8>,
     options: Options,
-) -> Result<io::Result<Conformance>, Failure> {
-    let stopped = cancelled_by_signals()?;
+    stopped: &CancellationToken,
+) -> Result<Conformance, Failure> {
     let mut testing = tokio::spawn(async move { conformance::test(&bytes, &options).await });
     tokio::select! {
         biased;
         () = stopped.cancelled() => {}
         found = &mut testing => {
-            return Ok(found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic())));
+            let found = found.unwrap_or_else(|panic| std::panic::resume_unwind(panic.into_panic()));
+            return found.map_err(|error| {
+                Failure::refused("test_failed", format!("cannot run the test: {error}"))
+                    .hint("TMPDIR may name another directory for its repository")
+            });
         }
     }
     testing.abort();
@@ -109,7 +117,7 @@ fn script(path: &std::path::Path) -> Result<Script, Failure> {
     Script::from_yaml(&text).map_err(|error| unusable(error.to_string()))
 }
 
-fn lines(found: &Conformance) -> Vec<Line> {
+pub(super) fn lines(found: &Conformance) -> Vec<Line> {
     let mut lines: Vec<_> = found
         .checks
         .iter()

@@ -30,6 +30,8 @@ const MAX_BYTES: u64 = 1 << 20;
 /// Maximum wait for the lock. A decision is recorded and written in milliseconds, and reading takes less. The bound exists
 /// because a stopped process can hold the lock for ever.
 const LONGEST_WAIT: Duration = Duration::from_secs(10);
+/// The word that marks a component of a development session in the audit log.
+const DEV_COMPONENT: &str = "dev_component";
 const HEAD: &str = "# What components may do. Written by `act components`; each grant holds for these bytes alone.\n\n";
 
 /// All approvals, in the order in which they were given. No two have the same name.
@@ -181,7 +183,7 @@ impl Grants {
     }
 
     /// Another approval in force that replaces the same built-in component where this one would.
-    fn rival(&self, approval: &Approval) -> Option<&Approval> {
+    pub(super) fn rival(&self, approval: &Approval) -> Option<&Approval> {
         let replaces = |one: &Approval| one.revoked_at.is_none() && one.replaces.is_some();
         self.approvals.iter().find(|other| {
             replaces(approval)
@@ -202,7 +204,7 @@ impl Grants {
 
 impl Approval {
     /// A value that no approval can have, and why.
-    fn wrong(&self) -> Option<(String, String)> {
+    pub(super) fn wrong(&self) -> Option<(String, String)> {
         let name = self.name.as_str();
         if is_reserved(name) {
             return Some((name.to_owned(), format!("`{name}` is a reserved name")));
@@ -261,6 +263,13 @@ impl Approval {
             effective_sha256: grants.sha256(),
             before: before.as_ref().map(ToString::to_string),
         }
+    }
+
+    /// The audit record of a component of a development session.
+    pub(super) fn dev_record(&self, world: Option<&str>) -> act_audit::Approval {
+        let mut record = self.record(world);
+        record.words.push(DEV_COMPONENT.to_owned());
+        record
     }
 }
 
@@ -392,6 +401,8 @@ pub enum ChangeError {
     AlreadyRevoked(ComponentName),
     #[error("`{0}` was changed by another process meanwhile")]
     Overtaken(ComponentName),
+    #[error("`{0}` is approved already, or another `act components watch --dev` has that name")]
+    NameInUse(ComponentName),
     #[error("the decision cannot be recorded: {0}")]
     Unrecorded(#[from] AuditError),
 }
@@ -497,17 +508,17 @@ fn world(approval: &Approval, state: &Dir) -> &'static str {
 }
 
 /// The grants while their file is locked exclusively.
-struct LockedGrants {
-    dir: Dir,
+pub(super) struct LockedGrants {
+    pub(super) dir: Dir,
     path: PathBuf,
-    grants: Grants,
+    pub(super) grants: Grants,
     /// The file as it was found.
     file: Option<GrantsFile>,
 }
 
 impl LockedGrants {
     /// Creates the directory if necessary, locks it and reads the grants.
-    fn open(repo: Option<&Path>) -> Result<Self, FileError> {
+    pub(super) fn open(repo: Option<&Path>) -> Result<Self, FileError> {
         let directory = user_directory().ok_or(FileError::NoHome)?;
         let path = directory.join(NAME);
         let unwritable = |why: String| FileError::Unwritable { path: path.clone(), why };
@@ -565,6 +576,8 @@ impl From<ChangeError> for Failure {
                 Self::refused("component_conflict", message)
                     .hint(format!("revoke the other one first: `{revoke}`"))
             }
+            ChangeError::NameInUse(_) => Self::refused("component_conflict", message)
+                .hint("choose another --name, end that command, or revoke the approval"),
             ChangeError::AlreadyRevoked(_) => {
                 Self::refused("nothing_to_revoke", message).hint("nothing of it is loaded any more")
             }

@@ -7,7 +7,9 @@ use std::io::{BufRead, BufReader, Read};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Approval, Registry, Source, StoreError, kind};
+use bytes::Bytes;
+
+use super::{Approval, DevComponent, Registry, Source, StoreError, kind};
 use act_core::Document;
 
 use crate::{Ceiling, Grant, Inspection, Kind, Need, builtin};
@@ -84,6 +86,8 @@ pub enum State {
     Changed,
     /// The repository requests the component, and it is not approved here.
     Unapproved,
+    /// The component is of a development session (`act components watch --dev`) that runs for this repository.
+    Dev,
     /// The user revoked the approval.
     Revoked,
     /// The component is approved, and its bytes are missing.
@@ -97,6 +101,7 @@ impl State {
             Self::Approved => "approved",
             Self::Changed => "changed",
             Self::Unapproved => "unapproved",
+            Self::Dev => "dev",
             Self::Revoked => "revoked",
             Self::Missing => "missing",
         }
@@ -135,7 +140,13 @@ pub fn list(
         })
         .collect();
     for approval in &registry.grants.approvals {
-        components.push(describe_approval(registry, approval, requests));
+        let stored = registry.store.load(&approval.sha256).map(Bytes::from);
+        components.push(describe_approval(registry, approval, stored, requests));
+    }
+    for DevComponent { approval, bytes } in &registry.dev {
+        let document = describe_approval(registry, approval, bytes.clone(), &[]);
+        let state = if document.state == State::Approved { State::Dev } else { document.state };
+        components.push(ComponentDocument { state, ..document });
     }
     for request in requests {
         let approval = registry.grants.get(&request.name);
@@ -168,6 +179,7 @@ fn describe_builtin(registry: &Registry, name: &str, inspection: &Inspection) ->
 fn describe_approval(
     registry: &Registry,
     approval: &Approval,
+    stored: Result<Bytes, StoreError>,
     requests: &[ComponentRequest],
 ) -> ComponentDocument {
     let name = approval.name.as_str();
@@ -182,7 +194,6 @@ fn describe_approval(
         .flatten()
         .collect();
     let asked: Vec<&str> = asked.iter().map(String::as_str).collect();
-    let stored = registry.store.load(&approval.sha256);
     let (sha256, is_revoked) = (approval.sha256.as_str(), approval.revoked_at.is_some());
     let state = State::of_approved(sha256, is_revoked, stored.as_ref().err(), &asked);
     let found = match &stored {

@@ -3,8 +3,10 @@
 //!
 //! A repository can only request components (`components:` in its `agent.yaml`). [`Registry::members`] checks these
 //! requests against the approvals and returns the components that may be loaded, always from the store. [`change`] is
-//! the only function that approves, narrows or revokes. [`list`] describes every component for the user.
+//! the only function that approves, narrows or revokes, and [`DevSession`] lets in what a developer builds while a command
+//! runs. [`list`] describes every component for the user.
 
+mod dev;
 mod grants;
 mod listing;
 mod policy;
@@ -14,6 +16,9 @@ mod trusted;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
+use bytes::Bytes;
+
+pub use dev::{DevComponent, DevSession, DevTerms, NewSession};
 pub use grants::{Approval, Change, ChangeError, Grants, GrantsFile, Source, change, is_reserved};
 pub use listing::{ComponentDocument, ComponentList, State, UsageHistory, list, usage_history};
 pub use policy::{Policy, SignatureKey};
@@ -36,6 +41,8 @@ pub struct Registry {
     pub file: Option<GrantsFile>,
     pub policy: Policy,
     pub store: ComponentStore,
+    /// The components of live development sessions for the repository in use.
+    pub dev: Vec<DevComponent>,
     /// The repository in use, if there is one.
     pub repo: Option<Repo>,
 }
@@ -55,6 +62,8 @@ pub struct Member {
     /// The built-in component that it replaces.
     pub replaces: Option<String>,
     pub sha256: String,
+    /// The component is of a development session: nobody approved these bytes.
+    pub dev: bool,
     /// The inspected bytes and the effective grant.
     pub admitted: Admitted,
 }
@@ -105,7 +114,8 @@ impl Registry {
         repo: Option<Repo>,
     ) -> Result<Self, FileError> {
         let store = ComponentStore::existing(artifacts);
-        Ok(Self { grants, file, policy: Policy::read()?, store, repo })
+        let dev = dev::live(repo.as_ref())?;
+        Ok(Self { grants, file, policy: Policy::read()?, store, dev, repo })
     }
 
     /// Reads the files as [`Registry::open`] and records grants that `act components` did not write, before anything is
@@ -168,11 +178,17 @@ impl Registry {
             self.check_request(request)?;
         }
         let mut members: Vec<Member> = vec![];
-        for approval in &self.grants.approvals {
-            if approval.revoked_at.is_some() || !self.is_in_scope(approval) {
-                continue;
+        let approved = self
+            .grants
+            .approvals
+            .iter()
+            .filter(|approval| approval.revoked_at.is_none() && self.is_in_scope(approval));
+        let approved = approved.map(|approval| self.member(approval));
+        for member in approved.chain(self.dev.iter().map(|dev| self.dev_member(dev))) {
+            let member = member?;
+            if members.iter().any(|other| other.name == member.name) {
+                return Err(Refused::NameInUse { name: member.name, sha256: member.sha256 });
             }
-            let member = self.member(approval)?;
             let rival = members
                 .iter()
                 .find(|other| other.replaces.is_some() && other.replaces == member.replaces);
@@ -301,8 +317,25 @@ impl Registry {
     }
 
     fn member(&self, approval: &Approval) -> Result<Member, Refused> {
+        self.admit(approval, self.store.load(&approval.sha256).map(Bytes::from))
+    }
+
+    /// Returns the component of a development session, below the policy as every other one.
+    fn dev_member(&self, dev: &DevComponent) -> Result<Member, Refused> {
+        let DevComponent { approval, bytes } = dev;
+        if !self.policy.allow_dev {
+            let (name, sha256) = (approval.name.to_string(), approval.sha256.to_string());
+            return Err(Refused::DevNotAllowed { name, sha256 });
+        }
+        Ok(Member { dev: true, ..self.admit(approval, bytes.clone())? })
+    }
+
+    fn admit(
+        &self,
+        approval: &Approval,
+        stored: Result<Bytes, StoreError>,
+    ) -> Result<Member, Refused> {
         let (name, sha256) = (approval.name.to_string(), approval.sha256.to_string());
-        let stored = self.store.load(&approval.sha256);
         let bytes = stored.map_err(|error| error.into_refused(&name, &sha256))?;
         let inspection = Inspection::of(bytes)
             .map_err(|error| Refused::Unreadable { name: name.clone(), why: error.to_string() })?;
@@ -321,7 +354,7 @@ impl Registry {
         let admitted = inspection.admit(&approval.grants, &self.policy.ceiling);
         let admitted = admitted.map_err(|why| Refused::NotAdmitted { name: name.clone(), why })?;
         let replaces = approval.replaces.as_ref().map(ToString::to_string);
-        Ok(Member { name, kind: approval.kind, replaces, sha256, admitted })
+        Ok(Member { name, kind: approval.kind, replaces, sha256, dev: false, admitted })
     }
 
     /// Checks that the policy's signature was found when the component was approved.
@@ -451,6 +484,12 @@ pub enum Refused {
         "component `{name}` was approved without a signature that the administrator's policy.toml requires"
     )]
     Unsigned { name: String, sha256: String },
+    #[error(
+        "component `{name}` is of a development session, which the administrator's policy.toml forbids"
+    )]
+    DevNotAllowed { name: String, sha256: String },
+    #[error("component `{name}` is both approved and of a development session")]
+    NameInUse { name: String, sha256: String },
     #[error("component `{name}` is refused: {why}")]
     NotAdmitted { name: String, why: AdmissionError },
     #[error("no Scout `{name}` is approved here")]
@@ -492,6 +531,7 @@ impl Refused {
             | Self::OtherReplaced { .. }
             | Self::OtherManifest { .. }
             | Self::NotAScout { .. }
+            | Self::NameInUse { .. }
             | Self::TwoReplace { .. } => "component_conflict",
             Self::NoScout { .. } | Self::Elsewhere { .. } | Self::ReplacesBuiltin { .. } => {
                 "scout_unknown"
@@ -499,6 +539,7 @@ impl Refused {
             Self::InvalidRequest { .. } => "name_reserved",
             Self::NotAdmitted { .. } | Self::Unusable { .. } => "component_refused",
             Self::Unsigned { .. } => "signature_required",
+            Self::DevNotAllowed { .. } => "dev_not_allowed",
             Self::Unreadable { .. } => "component_unreadable",
         }
     }
@@ -510,6 +551,8 @@ impl Refused {
             | Self::Revoked { name, sha256, .. }
             | Self::Missing { name, sha256 }
             | Self::Unsigned { name, sha256 }
+            | Self::DevNotAllowed { name, sha256 }
+            | Self::NameInUse { name, sha256 }
             | Self::NotAScout { name, sha256 }
             | Self::Elsewhere { name, sha256 }
             | Self::ReplacesBuiltin { name, sha256, .. }
@@ -577,6 +620,13 @@ impl Refused {
             Self::NotAScout { .. } => "name a Scout; `act components` lists them".to_owned(),
             Self::InvalidRequest { .. } => "correct `components` in agent.yaml".to_owned(),
             Self::TwoReplace { second, .. } => components_command("revoke", second),
+            Self::DevNotAllowed { .. } => {
+                "end `act components watch`, or ask the administrator for `allow_dev = true`"
+                    .to_owned()
+            }
+            Self::NameInUse { name, .. } => {
+                format!("end `act components watch`, or: {}", components_command("revoke", name))
+            }
             Self::Unsigned { name, .. } => format!(
                 "approve a signed one from a registry under the name `{name}`, or `{}`",
                 components_command("revoke", name)

@@ -29,6 +29,8 @@ pub struct Policy {
     pub require_anchor: bool,
     /// An image may be named by its tag, without a digest.
     pub allow_unpinned_images: bool,
+    /// `act components watch --dev` may begin a session, and the component of a session may be loaded.
+    pub allow_dev: bool,
     /// The engines on which a run counts, by their addresses and ids; `None` for every engine.
     engines: Option<Vec<String>>,
     /// The keys of which one must have signed a component, by the names of their files. Without a key no signature is required.
@@ -57,6 +59,7 @@ impl Default for Policy {
             ceiling: Grant::everything(),
             require_anchor: false,
             allow_unpinned_images: true,
+            allow_dev: true,
             engines: None,
             require_signature: vec![],
             config: ConfigCeiling::default(),
@@ -69,6 +72,7 @@ impl Default for Policy {
 struct PolicyFile {
     require_anchor: bool,
     allow_unpinned_images: Option<bool>,
+    allow_dev: Option<bool>,
     /// Addresses and ids of container engines. Names would prove nothing: every user chooses those in `engines.toml`.
     engines: Option<Vec<String>>,
     /// Files with public keys in PEM, beside the policy or by their absolute paths.
@@ -159,6 +163,7 @@ impl Policy {
             ceiling,
             require_anchor: written.require_anchor,
             allow_unpinned_images: written.allow_unpinned_images.unwrap_or(true),
+            allow_dev: written.allow_dev.unwrap_or(true),
             engines: written.engines,
             require_signature: signature_keys(written.require_signature, text, path, key)?,
             config,
@@ -275,13 +280,13 @@ mod tests {
     fn a_policy_takes_away_and_the_empty_one_takes_nothing() {
         assert_eq!(parse("").unwrap(), Policy::default());
         let policy = parse(
-            "allow_unpinned_images = false\nagents_md = false\nrequire_anchor = true\ndeny = [\"http\", \"repo.write\"]\n\
+            "allow_dev = false\nallow_unpinned_images = false\nagents_md = false\nrequire_anchor = true\ndeny = [\"http\", \"repo.write\"]\n\
              [verifier]\nnetwork = \"off\"\n[ceiling]\nenv = [\"FOO\"]\nclock = \"coarse\"\n[ceiling.llm]\ncalls = 2\n\
              [ceiling.limits]\nwall_ms = 5000\n[limits]\nmax_tokens = 70\n",
         )
         .unwrap();
         assert_eq!((policy.config.max_tokens, policy.config.agents_md), (Some(70), Some(false)));
-        assert!(policy.require_anchor && !policy.allow_unpinned_images);
+        assert!(policy.require_anchor && !policy.allow_unpinned_images && !policy.allow_dev);
         assert_eq!(policy.config.step_network, Some(false));
         assert_eq!(parse("[verifier]\nnetwork = \"on\"").unwrap().config.step_network, Some(true));
         let Grant { http, repo_write, env, clock, llm, limits, repo_read, .. } = &policy.ceiling;

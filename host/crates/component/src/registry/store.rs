@@ -47,6 +47,11 @@ impl ComponentStore {
         Self(artifacts.and_then(|artifacts| open(artifacts).ok()))
     }
 
+    /// Takes a directory for a store. Its files are named by their digests.
+    pub(super) fn in_directory(dir: Dir) -> Self {
+        Self(Some(dir))
+    }
+
     /// Opens the store below the directory `state`, and creates it with mode 0700 if it does not exist.
     ///
     /// # Errors
@@ -88,7 +93,7 @@ impl ComponentStore {
     }
 }
 
-fn file_name(sha256: &Sha256) -> String {
+pub(super) fn file_name(sha256: &Sha256) -> String {
     format!("{sha256}.wasm")
 }
 

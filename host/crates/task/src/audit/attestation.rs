@@ -182,9 +182,13 @@ fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
     let components = run.components.iter().map(|component| {
         let subject = &component.subject;
         let effective = component.effective_sha256.clone().unwrap_or_default();
-        Resource::new("component", &subject.name, &subject.sha256)
+        let resource = Resource::new("component", &subject.name, &subject.sha256)
             .note("capabilities", component.capabilities.join("; "))
-            .note("effective_sha256", effective)
+            .note("effective_sha256", effective);
+        match run.dev_components.contains(&format!("{} {}", subject.name, subject.sha256)) {
+            true => resource.note("dev_component", "true"),
+            false => resource,
+        }
     });
     let hash = run.finished_hash.as_deref()?;
     let mut record = Resource::by(RECORD, "record", "audit-record", hash)
@@ -197,6 +201,9 @@ fn statement(evidence: &Evidence, steps: &[StepClaim]) -> Option<Statement> {
     }
     if let Some(engine) = &run.engine {
         record = record.note("engine", engine);
+    }
+    if !run.dev_components.is_empty() {
+        record = record.note("dev_component", run.dev_components.join("; "));
     }
     if let Some(base) = &run.base {
         record = record.note("warm_base", base);

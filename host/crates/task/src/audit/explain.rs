@@ -9,7 +9,7 @@ use crate::audit::Logbook;
 use crate::audit::verify::verify_but;
 use crate::prepare;
 use act_audit::{CheckpointStore, Decision, Event, Record, Subject, cure};
-use act_core::verification::{CommandExecuted, Status, lessens};
+use act_core::verification::{CommandExecuted, DEV_COMPONENT, Status, lessens};
 use act_core::{Document, Failure, Repo, RunId};
 use act_records::artifacts::{ArtifactDir, RecordedManifest};
 use act_records::store::Store;
@@ -62,6 +62,10 @@ pub struct Explanation {
     /// The settings that isolated the container from the machine, as the engine reports them.
     pub container: Vec<String>,
     pub components: Vec<ComponentInRun>,
+    /// Name and digest of each component that `act components watch --dev` let in, whose bytes nobody approved one by one.
+    /// Absent where there is none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dev_components: Vec<String>,
     /// Files that the task had changed and that can change how the pipeline judges.
     pub gate_inputs_changed: Vec<GateInputOfRun>,
     /// What the tests of the task prove, if this run ended it: `red_first RESULT`, `old_tests RESULT`, the reason of another
@@ -254,6 +258,12 @@ impl Explanation {
             container_inspect_sha256: None,
             container: vec![],
             components: vec![],
+            dev_components: started
+                .names
+                .iter()
+                .filter_map(|name| name.strip_prefix(DEV_COMPONENT))
+                .map(str::to_owned)
+                .collect(),
             gate_inputs_changed: vec![],
             evidence: vec![],
             evidence_sha256: None,

@@ -55,6 +55,8 @@ pub struct Approve {
 pub enum Candidate {
     File(PathBuf),
     Fetched(Fetched),
+    /// What the build of a development session has left, as it was read and inspected.
+    Built(Box<Inspection>),
 }
 
 /// A component file as `act components inspect` describes it, without any approval.
@@ -180,6 +182,10 @@ pub fn propose(args: Approve, events: &Events) -> Result<Proposal, Failure> {
         Candidate::File(file) => {
             oci::unsigned_file(&here.registry.policy)?;
             (read(file)?, None)
+        }
+        Candidate::Built(inspection) => {
+            oci::unsigned_file(&here.registry.policy)?;
+            (inspection.as_ref().clone(), None)
         }
         Candidate::Fetched(Fetched { bytes, source, signature }) => {
             let inspection = Inspection::of_stranger(bytes.clone());

@@ -2,6 +2,7 @@
 
 mod approve;
 mod call;
+mod dev;
 mod oci;
 mod pack;
 mod show;
@@ -24,6 +25,7 @@ pub use approve::{
     free_name, inspect, propose,
 };
 pub use call::{Call, CallDocument, call};
+pub use dev::{BuildFailed, Dev, DevOptions, DevProject, Rebuilt, Sources};
 pub use oci::{
     Fetched, Outdated, OutdatedDocument, PulledDocument, PushedDocument, Signature, Unchecked,
     confirm, fetch, outdated, pull, push,
@@ -62,6 +64,12 @@ impl RepoRegistry {
     /// Returns the component that is in force under a name.
     fn inspection(&self, name: &str) -> Result<Inspection, Failure> {
         let built_in = builtin::ALL.into_iter().find(|one| one.name == name);
+        let dev = self.registry.dev.iter().find(|dev| dev.approval.name.as_str() == name);
+        if let Some(dev) = dev {
+            let sha256 = dev.approval.sha256.as_str();
+            let bytes = dev.bytes().map_err(|error| error.into_refused(name, sha256))?;
+            return Inspection::of(bytes).map_err(|error| not_a_component(name, &error));
+        }
         let bytes = match (built_in, self.registry.grants.get(name)) {
             (Some(one), _) => {
                 return Inspection::of_builtin(one).map_err(|error| not_a_component(name, &error));

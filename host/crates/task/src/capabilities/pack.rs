@@ -12,7 +12,7 @@ use act_core::{Document, Failure};
 use act_fs::{Dir, Durability};
 use act_workspace::digest;
 
-const MAX_MANIFEST: u64 = 1 << 20;
+pub(super) const MAX_MANIFEST: u64 = 1 << 20;
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[cfg_attr(any(test, feature = "testing"), derive(schemars::JsonSchema))]
@@ -62,7 +62,7 @@ pub fn pack(file: &Path, manifest: &Path, output: Option<PathBuf>) -> Result<Pac
     })
 }
 
-fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
+pub(super) fn not_a_manifest(manifest: &Path, error: &ManifestError) -> Failure {
     Failure::refused("manifest_wrong", format!("{}: {error}", manifest.display()))
         .hint("`act components new` writes a valid one; specs/capabilities.md describes its fields")
 }

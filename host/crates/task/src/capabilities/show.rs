@@ -64,7 +64,7 @@ pub fn show(start: &Path, name: &str) -> Result<Shown, Failure> {
     let component = here.document(name, &used(ALL))?;
     let past = past_of(&component);
     let effective = match component.state {
-        State::Builtin | State::Approved => {
+        State::Builtin | State::Approved | State::Dev => {
             let inspection = here.inspection(name)?;
             Some(here.registry.parties(&inspection, &component.grants).effective())
         }
@@ -275,7 +275,7 @@ pub fn why(start: &Path, name: &str, object: &str) -> Result<WhyDocument, Failur
         )));
     }
     let component = here.document(name, &Default::default())?;
-    if !matches!(component.state, State::Builtin | State::Approved) {
+    if !matches!(component.state, State::Builtin | State::Approved | State::Dev) {
         let message = format!("`{name}` is {}, so it has no permissions", component.state.word());
         return Err(Failure::refused("component_not_in_force", message)
             .hint("`act components show NAME` shows why"));
