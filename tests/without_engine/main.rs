@@ -27,6 +27,7 @@ mod mcp;
 mod new_component;
 mod oci;
 mod refusals;
+mod release;
 mod scout;
 mod settings;
 mod watch;
