@@ -118,7 +118,7 @@ fn main() {
         turns.show(&format!("last byte to next request, {}", wire.name()), "ms", "5");
     }
     let processor = each(before, runs * Wire::ALL.len() as u32);
-    start.show("start to first request, warm", "ms", "50");
+    start.show("start to first request, warm", "ms", "40");
     processor.show("processor time of the small task", "ms", "100");
     memory.show("memory of the small task, at most", "MiB", "60");
     version().show("processor time of --version", "ms", "5");

@@ -8,16 +8,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::anchor;
 use crate::components::{ComponentScout, component_tools};
 use crate::proposal::Proposal;
 use crate::queue::TaskContext;
-use crate::run::{Mode, RunArgs};
+use crate::run::{Mode, Place, RunArgs};
 use crate::trees::{TaskTrees, Trees};
 use crate::{engines, proposal, queue, worktree};
-use act_agent::context::NotesWriter;
 use act_agent::editor::{Aim, EarlierTask, Editor, Gate, TaskInput, TaskRequest, Workplace};
 use act_agent::gate_inputs::{FileChange, MAX_SCRIPT, Steps, gate_inputs_changed, has_tests};
 use act_agent::scout::{Grounded, OwnReport, Scout};
@@ -152,12 +152,6 @@ impl Ready {
     /// Returns the time limits of requests to the model.
     fn deadlines(&self) -> Deadlines {
         self.user.deadlines(&self.access, self.config.model_timeouts)
-    }
-
-    /// Starts to read the built-in components from the cache, except those that an approved component replaces.
-    pub(super) fn read_ahead(&self) {
-        let replaced = |name| self.members.iter().any(|one| one.replaces.as_deref() == Some(name));
-        self.host.read_ahead(builtin::ALL.into_iter().filter(|one| !replaced(one.name)));
     }
 
     /// Checks permissions and policy again when the turn of the task has come, because both may have changed
@@ -393,6 +387,11 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
         .guarding_targets(&config.root, &view(&config.root)?)
         .within(&only.concat(), &never.concat())
         .map_err(|error| Failure::refused("boundary_invalid", format!("Boundaries: {error}")))?;
+    let host = ComponentHost::new(act_component::cache_dir().as_deref());
+    // The engine needs some milliseconds for its answers. A task that gets a worktree is checked again there.
+    if args.place == Place::Here {
+        read_ahead(&host, &members);
+    }
     let chosen = match args.mode {
         Mode::DryRun => None,
         Mode::Run { .. } | Mode::Apply { .. } => {
@@ -406,7 +405,6 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     // Last, because this is the only check that creates something.
     let artifacts = artifacts(&config.root)?;
     let mode = args.mode.clone();
-    let host = ComponentHost::new(act_component::cache_dir().as_deref());
     let ready = Ready {
         request,
         config,
@@ -431,6 +429,12 @@ pub(super) async fn check(args: &RunArgs) -> Result<Ready, Failure> {
     };
     ready.check_price()?;
     Ok(ready)
+}
+
+/// Starts to read the built-in components from the cache, except those that an approved component replaces.
+fn read_ahead(host: &ComponentHost, members: &[Member]) {
+    let replaced = |name| members.iter().any(|one| one.replaces.as_deref() == Some(name));
+    host.read_ahead(builtin::ALL.into_iter().filter(|one| !replaced(one.name)));
 }
 
 /// Returns the refusal of a limit of cost that cannot be enforced, because the price of the model is unknown.
@@ -839,22 +843,21 @@ pub(super) struct EditorParts {
     /// The directory of the repository, open since its lock was taken.
     pub(super) held: OpenRoot,
     pub(super) input: TaskInput,
-    pub(super) notes: Option<NotesWriter>,
     /// How long the last verification of the repository took.
     pub(super) last_run: Option<Duration>,
     /// How long each of its steps took.
     pub(super) step_times: StepTimes,
     /// Where files are stored before they change; `None` in a dry run, which changes none.
     pub(super) originals: Option<Arc<Originals>>,
-    /// The engine and the image of the verification; `None` in a dry run.
-    pub(super) pipeline: Option<(Engine, ResolvedImage)>,
+    /// The engine and the image of the verification, `None` in a dry run. Components are loaded while the image is looked for.
+    pub(super) pipeline: oneshot::Receiver<Option<(Engine, ResolvedImage)>>,
     pub(super) audit: Audit,
     pub(super) ledger: TokenLedger,
     pub(super) events: Events,
     pub(super) cancel: CancellationToken,
 }
 
-/// The Editor, and what its task needs besides.
+/// The Editor, without notes, and what its task needs besides.
 pub(super) struct AssembledEditor {
     pub(super) editor: Editor,
     pub(super) writer: Arc<RepoWriter>,
@@ -912,13 +915,12 @@ fn read_script(writer: &RepoWriter, path: &str) -> Option<(String, String)> {
 ///
 /// # Errors
 ///
-/// A component cannot be loaded, or the repository cannot be opened.
+/// A component cannot be loaded, the repository cannot be opened, or there is no image, which the caller reports.
 pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete> {
     let EditorParts {
         ready,
         held,
         input,
-        notes,
         last_run,
         step_times,
         originals,
@@ -997,6 +999,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         Mode::Run { .. } | Mode::DryRun => config.pipeline.warm(),
     };
     let warm = WarmRuns::of(warm, gate_change(config, &writer));
+    let pipeline = pipeline.blocking_recv().map_err(failed("the image of the pipeline"))?;
     let verifier = pipeline.map(|(engine, image)| DockerVerifier {
         downloads: Downloads::Shared,
         warm: warm.clone(),
@@ -1056,7 +1059,7 @@ pub(super) fn assemble(work: EditorParts) -> Result<AssembledEditor, Incomplete>
         view: component_loader.view.clone(),
         agents_md: ready.agents_md(),
         audit,
-        notes,
+        notes: None,
         aim: if overlay.is_some() { Aim::Proposal } else { Aim::Green },
         draft: None,
         baseline: ready.mode == Mode::Run { baseline: true },

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::audit::anchor;
@@ -200,7 +201,6 @@ pub async fn run_for(
     let Some((mut ready, args, made)) = worktree::entered(ready, args, &cancel).await? else {
         return cancelled(sinks);
     };
-    ready.read_ahead();
     let context = prepare::context(&ready)?;
     prepare::proposal(&ready, &context)?;
     let root = ready.config.root.clone();
@@ -572,23 +572,11 @@ impl RunningTask<'_> {
                 return Ok(editor::end_before_work(&input, notes, events, None, trouble));
             }
         };
-        let pipeline = match &ready.engine {
-            None => None,
-            Some(engine) => match self.find_image(engine).await {
-                ImageLookup::Ready(image) => Some((engine.clone(), image)),
-                ImageLookup::Cancelled => return Ok(TaskResult::cancelled()),
-                ImageLookup::Missing { code, message } => {
-                    let (notes, trouble) = (notes.as_ref(), (code, message.as_str()));
-                    let head = audit.head();
-                    return Ok(editor::end_before_work(&input, notes, events, head, trouble));
-                }
-            },
-        };
+        let (found, pipeline) = oneshot::channel();
         let work = EditorParts {
             ready: Ready::clone(ready),
             held: lock.root().clone(),
-            input,
-            notes,
+            input: input.clone(),
             // The first message states how long a run takes. If the store cannot be read, the message has no such figure.
             last_run: owned_task
                 .context
@@ -598,16 +586,33 @@ impl RunningTask<'_> {
             step_times: verify::step_times(&owned_task.context),
             originals,
             pipeline,
-            audit,
+            audit: audit.clone(),
             ledger: TokenLedger::clone(ledger),
             events: Events::clone(events),
             cancel: CancellationToken::clone(cancel),
         };
+        let assembled = tokio::task::spawn_blocking(move || prepare::assemble(work));
+        let image = match &ready.engine {
+            None => Ok(None),
+            Some(engine) => match self.find_image(engine).await {
+                ImageLookup::Ready(image) => Ok(Some((engine.clone(), image))),
+                ImageLookup::Cancelled => return Ok(TaskResult::cancelled()),
+                ImageLookup::Missing { code, message } => Err((code, message)),
+            },
+        };
+        // The other end is gone if a component could not be loaded, which is reported below.
+        let missing = image.map(|pipeline| drop(found.send(pipeline))).err();
         let assembled = tokio::select! {
             // A compilation that is still running ends with the process.
             () = cancel.cancelled() => return Ok(TaskResult::cancelled()),
-            assembled = tokio::task::spawn_blocking(move || prepare::assemble(work)) => assembled,
+            assembled = assembled => assembled,
         };
+        // No component is recorded behind the head of the log any more.
+        if let Some((code, message)) = missing {
+            let (notes, trouble) = (notes.as_ref(), (code, message.as_str()));
+            let head = audit.head();
+            return Ok(editor::end_before_work(&input, notes, events, head, trouble));
+        }
         let assembled = assembled.unwrap_or_else(|stopped| match stopped.try_into_panic() {
             Ok(panic) => std::panic::resume_unwind(panic),
             Err(stopped) => Err(failed("the editor cannot be assembled")(stopped)),
@@ -623,6 +628,7 @@ impl RunningTask<'_> {
                     return Ok(TaskResult::infra(reason::UNKNOWN, error.to_string()));
                 }
             };
+        editor.notes = notes;
         // The base is made while the Scouts look and the model reads.
         let base = warm.map(|(verifier, warm)| warm.begin(&verifier, cancel));
         if let Some((record, proposal)) = &self.proposal {
@@ -683,17 +689,16 @@ impl RunningTask<'_> {
 
     async fn find_image(&self, engine: &Engine) -> ImageLookup {
         let Self { ready, events, cancel, .. } = self;
-        tokio::select! {
-            () = cancel.cancelled() => return ImageLookup::Cancelled,
-            reaped = engine.reap_orphans() => {
-                if let Err(error) = reaped {
-                    let text = format!("left-over containers: {error}");
-                    events.emit(EventKind::Diagnosis { text });
-                }
+        let reaped = async {
+            if let Err(error) = engine.reap_orphans().await {
+                let text = format!("left-over containers: {error}");
+                events.emit(EventKind::Diagnosis { text });
             }
-        }
-        retention::sweep_killed(&self.owned_task.context.artifacts, events).await;
-        match engine.ensure_image(&ready.config.pipeline.image, events, cancel).await {
+            retention::sweep_killed(&self.owned_task.context.artifacts, events).await;
+        };
+        let image = engine.ensure_image(&ready.config.pipeline.image, events, cancel);
+        let both = cancel.run_until_cancelled(async { tokio::join!(reaped, image).1 });
+        match both.await.unwrap_or(Ok(None)) {
             Ok(Some(image)) => ImageLookup::Ready(image),
             Ok(None) => ImageLookup::Cancelled,
             Err(error) => {
