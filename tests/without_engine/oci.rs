@@ -265,6 +265,22 @@ fn what_a_registry_changes_is_refused_or_shown() {
     assert_eq!(missing.json()["code"], "artifact_missing");
 }
 
+/// What the hostile registry answers.
+enum Answer {
+    /// Status 200 with a content type and a body.
+    Body(&'static str, Vec<u8>),
+    /// The status line and the headers, without `content-length`, and no body.
+    Head(String),
+    /// The beginning of an answer, after which nothing comes.
+    Stall(String),
+}
+
+impl From<(&'static str, Vec<u8>)> for Answer {
+    fn from((kind, body): (&'static str, Vec<u8>)) -> Self {
+        Self::Body(kind, body)
+    }
+}
+
 /// A registry that answers as `answer` says, with the requests that it got.
 struct Hostile {
     host: String,
@@ -272,13 +288,15 @@ struct Hostile {
 }
 
 impl Hostile {
-    /// `answer` gets the number of earlier requests for a manifest, and the request. It returns a content type and a body.
-    fn start(answer: impl Fn(usize, &str) -> (&'static str, Vec<u8>) + Send + 'static) -> Self {
+    /// `answer` gets the number of earlier requests for a manifest, and the request.
+    fn start<A: Into<Answer>>(answer: impl Fn(usize, &str) -> A + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let host = listener.local_addr().unwrap().to_string();
         let seen: Arc<Mutex<Vec<String>>> = Arc::default();
         let requests = Arc::clone(&seen);
         std::thread::spawn(move || {
+            // Connections that stall stay open.
+            let mut stalled = vec![];
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let (mut request, mut byte) = (vec![], [0]);
@@ -291,11 +309,22 @@ impl Hostile {
                     seen.iter().filter(|one| one.contains("/manifests/")).count()
                 };
                 requests.lock().unwrap().push(request.clone());
-                let (kind, body) = answer(earlier, &request);
-                let head = format!(
-                    "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-                    body.len()
-                );
+                let (head, body) = match answer(earlier, &request).into() {
+                    Answer::Body(kind, body) => {
+                        let length = body.len();
+                        let head = format!(
+                            "HTTP/1.1 200 OK\r\ncontent-type: {kind}\r\ncontent-length: {length}"
+                        );
+                        (head, body)
+                    }
+                    Answer::Head(head) => (format!("HTTP/1.1 {head}\r\ncontent-length: 0"), vec![]),
+                    Answer::Stall(beginning) => {
+                        let _ = stream.write_all(beginning.as_bytes());
+                        stalled.push(stream);
+                        continue;
+                    }
+                };
+                let head = format!("{head}\r\nconnection: close\r\n\r\n");
                 let _ = stream.write_all(&[head.as_bytes(), &body].concat());
             }
         });
@@ -380,6 +409,120 @@ fn what_a_registry_holds_is_read_with_limits_before_it_is_shown() {
         }
         assert!(!user.repo().join("out.wasm").exists() && !grants(&user).exists());
     }
+}
+
+// OCI-5, OCI-6, security lines 705 and 706
+#[test]
+fn a_redirect_takes_no_credential_along_and_leads_into_no_private_network() {
+    let user = without_engine();
+    let path = packed(&user, "x.wasm", &scout("1", &[need("repo.read")]));
+    let bytes = fs::read(&path).unwrap();
+    let stored = bytes.clone();
+    // Where the registry keeps its layers. It asks for credentials, in vain.
+    let store = Hostile::start(move |_, request| match request.contains("/asks") {
+        true => Answer::Head("401 Unauthorized\r\nwww-authenticate: Basic realm=\"x\"".to_owned()),
+        false => Answer::Body("application/octet-stream", stored.clone()),
+    });
+    let start = |to: String| {
+        let component = bytes.clone();
+        Hostile::start(move |_, request| {
+            let with_credentials = request.contains(AUTH);
+            match () {
+                () if !with_credentials => Answer::Head(
+                    "401 Unauthorized\r\nwww-authenticate: Basic realm=\"x\"".to_owned(),
+                ),
+                () if request.contains("/manifests/") => {
+                    Answer::Body(MANIFEST, manifest(&component, ""))
+                }
+                () => Answer::Head(format!("307 Temporary Redirect\r\nlocation: {to}")),
+            }
+        })
+    };
+    let pull = |registry: &Hostile| {
+        let user = logged_in(user.clone(), &registry.host);
+        let reference = format!("oci://{}/x:1", registry.host);
+        act(&user, ["pull", &reference, "--output", "out.wasm", "--json"])
+    };
+    for to in [
+        "http://10.1.2.3/blob",
+        "http://169.254.169.254/latest",
+        "https://192.168.1.1/blob",
+        "http://[fd00::1]/blob",
+        "https://2852039166/latest",
+    ] {
+        let told = pull(&start(to.to_owned())).status(1);
+        assert_eq!(told.json()["code"], "redirect_refused", "{to}: {told}");
+    }
+    let told = pull(&start(format!("http://{}/asks", store.host))).status(1);
+    assert_eq!(told.json()["code"], "registry_denied", "{told}");
+    assert!(!user.repo().join("out.wasm").exists());
+    pull(&start(format!("http://{}/blob", store.host))).status(0);
+    assert_eq!(sha256_of(&user.repo().join("out.wasm")), sha256_of(&path));
+    let seen = store.seen.lock().unwrap();
+    assert_eq!(seen.len(), 2, "{seen:?}");
+    assert!(
+        seen.iter().all(|request| !request.to_lowercase().contains("authorization")),
+        "{seen:?}"
+    );
+}
+
+// OCI-4, security lines 700 and 703
+#[test]
+fn a_registry_that_fails_lies_or_stalls_gets_nothing_approved() {
+    let user = without_engine();
+    let path = packed(&user, "x.wasm", &scout("1", &[need("repo.read")]));
+    let bytes = fs::read(&path).unwrap();
+    let with_size = |size: usize| {
+        let mut lie: Value = serde_json::from_slice(&manifest(&bytes, "")).unwrap();
+        lie["layers"][0]["size"] = json!(size);
+        lie.to_string().into_bytes()
+    };
+    let digest_of_another = manifest(&[bytes.as_slice(), b"x"].concat(), "");
+    let mut lies = vec![with_size(bytes.len() + 1), with_size(bytes.len() - 1), with_size(1 << 40)];
+    lies.push(digest_of_another);
+    let digest_of = |bytes: &[u8]| format!("sha256:{}", act_workspace::digest(bytes));
+    let registry = |document: Vec<u8>, blob: fn(&[u8]) -> Answer| {
+        let (component, digest) = (bytes.clone(), digest_of(&document));
+        let registry = Hostile::start(move |_, request| match request.contains("/manifests/") {
+            true => Answer::Body(MANIFEST, document.clone()),
+            false => blob(&component),
+        });
+        (registry, digest)
+    };
+    let whole: fn(&[u8]) -> Answer =
+        |bytes| Answer::Body("application/octet-stream", bytes.to_vec());
+    let lies = lies.into_iter().map(|lie| registry(lie, whole));
+    let mut cases: Vec<_> =
+        lies.map(|lie| (lie, vec!["artifact_differs", "artifact_too_large"])).collect();
+    let honest = || manifest(&bytes, "");
+    let failed = || Answer::Head("500 Internal Server Error".to_owned());
+    cases.push((
+        registry(honest(), |_| Answer::Head("500 Internal Server Error".to_owned())),
+        vec!["registry_failed"],
+    ));
+    cases.push(((Hostile::start(move |_, _| failed()), digest_of(b"")), vec!["registry_failed"]));
+    // Half of an answer, and then silence.
+    let half = |bytes: &[u8]| {
+        let length = bytes.len();
+        Answer::Stall(format!("HTTP/1.1 200 OK\r\ncontent-length: {length}\r\n\r\n\0asm"))
+    };
+    cases.push((registry(honest(), half), vec!["registry_stalled"]));
+    let silent = Hostile::start(|_, _| Answer::Stall(String::new()));
+    cases.push(((silent, digest_of(b"")), vec!["registry_stalled"]));
+    // At the same time, because a server that stalls is left after half a minute.
+    std::thread::scope(|scope| {
+        for (number, ((registry, digest), codes)) in cases.iter().enumerate() {
+            let user = &user;
+            scope.spawn(move || {
+                let reference = format!("oci://{}/x:1", registry.host);
+                let words = ["approve", &reference, "--name", "probe", "--digest", digest];
+                let told = act(user, words.into_iter().chain(["--yes", "--json"])).status(1);
+                let code = told.json()["code"].as_str().unwrap().to_owned();
+                assert!(codes.contains(&code.as_str()), "{number}: {told}");
+            });
+        }
+    });
+    assert!(!grants(&user).exists());
 }
 
 /// Returns a section of a component.
@@ -540,9 +683,8 @@ impl Signer {
         registry.put_document(&format!("{}.sig", digest.replace(':', "-")), &manifest);
     }
 
-    /// Signs `signed` as cosign does by a bundle that refers to `digest`, for a registry without the API of referrers.
-    fn by_bundle(&self, registry: &Registry, digest: &str, signed: &str) {
-        const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+    /// Returns the bundle with which cosign signs `signed`.
+    fn bundle(&self, signed: &str) -> Value {
         const STATEMENT: &str = "application/vnd.in-toto+json";
         let statement = json!({"_type": "https://in-toto.io/Statement/v1",
             "subject": [{"digest": {"sha256": signed.strip_prefix("sha256:").unwrap()}}],
@@ -555,20 +697,78 @@ impl Signer {
             base64.arg("-w0").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         base64.stdin.take().unwrap().write_all(statement.as_bytes()).unwrap();
         let payload = String::from_utf8(base64.wait_with_output().unwrap().stdout).unwrap();
-        let bundle = json!({"mediaType": BUNDLE, "dsseEnvelope": {"payload": payload,
-            "payloadType": STATEMENT, "signatures": [{"sig": self.sign(message.as_bytes())}]}});
-        let layer = registry.put_blob(BUNDLE, bundle.to_string().as_bytes());
+        json!({"mediaType": BUNDLE, "dsseEnvelope": {"payload": payload,
+            "payloadType": STATEMENT, "signatures": [{"sig": self.sign(message.as_bytes())}]}})
+    }
+
+    /// Signs `signed` as cosign does by a bundle that refers to `digest`, for a registry without the API of referrers.
+    fn by_bundle(&self, registry: &Registry, digest: &str, signed: &str) {
+        let layer = registry.put_blob(BUNDLE, self.bundle(signed).to_string().as_bytes());
         let config = registry.put_blob("application/vnd.oci.empty.v1+json", b"{}");
-        let manifest = json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE,
-            "config": config, "layers": [layer]});
+        let manifest = with_bundle(layer, config);
         let digest_of =
             format!("sha256:{}", act_workspace::digest(manifest.to_string().as_bytes()));
-        let mut referrer = registry.put_document(&digest_of, &manifest);
-        referrer["artifactType"] = json!(BUNDLE);
-        let index = json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
-            "manifests": [referrer]});
-        registry.put_document(&digest.replace(':', "-"), &index);
+        let referrer = registry.put_document(&digest_of, &manifest);
+        registry.put_document(&digest.replace(':', "-"), &index_of(referrer));
     }
+}
+
+const BUNDLE: &str = "application/vnd.dev.sigstore.bundle.v0.3+json";
+
+/// Returns the manifest of a bundle whose blob is described by `layer`.
+fn with_bundle(layer: Value, config: Value) -> Value {
+    json!({"schemaVersion": 2, "mediaType": MANIFEST, "artifactType": BUNDLE, "config": config,
+        "layers": [layer]})
+}
+
+/// Returns an index of what refers to an artifact: this bundle alone.
+fn index_of(mut referrer: Value) -> Value {
+    referrer["artifactType"] = json!(BUNDLE);
+    json!({"schemaVersion": 2, "mediaType": "application/vnd.oci.image.index.v1+json",
+        "manifests": [referrer]})
+}
+
+// OCI-20, OCI-21
+#[test]
+fn a_bundle_is_found_by_the_api_of_referrers() {
+    let user = without_engine();
+    let keys = user.repo().parent().unwrap().join("keys");
+    fs::create_dir(&keys).unwrap();
+    let (signer, other) = (Signer::new(&keys, "signer"), Signer::new(&keys, "other"));
+    let path = packed(&user, "x.wasm", &scout("1", &[need("repo.read")]));
+    let bytes = fs::read(&path).unwrap();
+    let component = manifest(&bytes, "");
+    let digest_of = |bytes: &[u8]| format!("sha256:{}", act_workspace::digest(bytes));
+    let digest = digest_of(&component);
+    let bundle = signer.bundle(&digest).to_string().into_bytes();
+    let described = |kind: &str, bytes: &[u8]| json!({"mediaType": kind, "digest": digest_of(bytes), "size": bytes.len()});
+    let empty = described("application/vnd.oci.empty.v1+json", b"{}");
+    let signature = with_bundle(described(BUNDLE, &bundle), empty).to_string().into_bytes();
+    let index = index_of(described(MANIFEST, &signature)).to_string().into_bytes();
+    let places = [
+        (format!("/referrers/{digest}"), "application/vnd.oci.image.index.v1+json", index),
+        (format!("/manifests/{}", digest_of(&signature)), MANIFEST, signature),
+        (format!("/blobs/{}", digest_of(&bundle)), "application/octet-stream", bundle),
+        (format!("/blobs/{}", digest_of(&bytes)), "application/octet-stream", bytes),
+        ("/manifests/1".to_owned(), MANIFEST, component.clone()),
+        (format!("/manifests/{digest}"), MANIFEST, component),
+    ];
+    let registry = Hostile::start(move |_, request| {
+        let line = request.lines().next().unwrap_or_default();
+        let found = places.iter().find(|(path, _, _)| line.contains(&format!("{path} ")));
+        match found {
+            Some((_, kind, body)) => Answer::Body(kind, body.clone()),
+            None => Answer::Head("404 Not Found".to_owned()),
+        }
+    });
+    let reference = format!("oci://{}/x:1", registry.host);
+    let approve = |key: &str| {
+        let words = ["approve", &reference, "--name", "probe", "--digest", &digest, "--yes"];
+        act(&user, words.into_iter().chain(["--key", key]))
+    };
+    approve(&other.public()).status(1).stderr_has("of 1 signatures none is one");
+    assert!(!grants(&user).exists());
+    approve(&signer.public()).status(0).stderr_has("valid, with the key signer.pem");
 }
 
 // OCI-20, OCI-21, OCI-22, security lines 715 and 716

@@ -63,8 +63,8 @@ impl Terms {
         for (number, line) in question.lines().enumerate() {
             let mut before = None;
             words::each(line.as_bytes(), |word| {
-                let weak = words::is_weak(word);
-                let mut stem = word.to_vec();
+                let mut stem = word.to_ascii_lowercase();
+                let weak = words::is_weak(&stem);
                 words::stem(&mut stem);
                 let Some(at) = terms.add(stem, weak, number == 0) else { return };
                 let (first, rest) = counts.entry(at).or_default();
@@ -137,12 +137,12 @@ impl Terms {
         self.words.is_empty()
     }
 
-    /// Returns the number of a word in lower case, before stemming.
+    /// Returns the number of a word in either case, before stemming.
     pub(crate) fn find(&self, word: &[u8]) -> Option<u8> {
         if !self.beginnings.get(beginning(word)).copied()? {
             return None;
         }
-        let mut stem = word.to_vec();
+        let mut stem = word.to_ascii_lowercase();
         words::stem(&mut stem);
         self.by_stem.get(&stem).copied()
     }
@@ -182,7 +182,8 @@ impl Terms {
 }
 
 fn beginning(word: &[u8]) -> usize {
-    let byte = |at: usize| usize::from(word.get(at).copied().unwrap_or_default());
+    let byte =
+        |at: usize| usize::from(word.get(at).copied().unwrap_or_default().to_ascii_lowercase());
     byte(0) << 8 | byte(1)
 }
 

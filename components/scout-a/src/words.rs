@@ -4,39 +4,55 @@
 /// Maximum length of a word in bytes. A longer one is data.
 const LONGEST: usize = 40;
 
-/// Calls `found` with each word of a text, in lower case. Non-ASCII bytes in a row are one word, because no case is known
-/// for them without a table.
+/// What a byte is in a word. A table answers faster than comparisons, and every byte of a text is asked for.
+const OTHER: u8 = 0;
+const UPPER: u8 = 1;
+const LOWER: u8 = 2;
+const DIGIT: u8 = 3;
+const NOT_ASCII: u8 = 4;
+static CLASSES: [u8; 256] = {
+    let mut classes = [OTHER; 256];
+    let mut byte = 0;
+    while byte < 256 {
+        classes[byte] = match byte as u8 {
+            b'A'..=b'Z' => UPPER,
+            b'a'..=b'z' => LOWER,
+            b'0'..=b'9' => DIGIT,
+            0x80.. => NOT_ASCII,
+            _ => OTHER,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// Calls `found` with each word of a text as it is written there. Non-ASCII bytes in a row are one word, because no case is
+/// known for them without a table.
 pub(crate) fn each(text: &[u8], mut found: impl FnMut(&[u8])) {
-    let mut word = [0; LONGEST];
+    let class = |at: usize| text.get(at).map_or(OTHER, |byte| CLASSES[usize::from(*byte)]);
     let mut at = 0;
     while at < text.len() {
-        let start = at;
-        let run = |from: usize, is: fn(&u8) -> bool| {
-            text[from..].iter().position(|byte| !is(byte)).map_or(text.len(), |end| from + end)
-        };
-        match text[at] {
-            b'A'..=b'Z' => {
-                at = run(at, u8::is_ascii_uppercase);
-                if text.get(at).is_some_and(u8::is_ascii_lowercase) {
-                    // The last capital begins the next word, as `S` in `HTTPServer`.
-                    match at - start {
-                        1 => at = run(at, u8::is_ascii_lowercase),
-                        _ => at -= 1,
+        let (start, first) = (at, class(at));
+        at += 1;
+        if first == OTHER {
+            continue;
+        }
+        while class(at) == first {
+            at += 1;
+        }
+        if first == UPPER && class(at) == LOWER {
+            // The last capital begins the next word, as `S` in `HTTPServer`.
+            match at - start {
+                1 => {
+                    while class(at) == LOWER {
+                        at += 1;
                     }
                 }
-            }
-            b'a'..=b'z' => at = run(at, u8::is_ascii_lowercase),
-            b'0'..=b'9' => at = run(at, u8::is_ascii_digit),
-            0x80.. => at = run(at, |byte| *byte >= 0x80),
-            _ => {
-                at += 1;
-                continue;
+                _ => at -= 1,
             }
         }
-        if let Some(word) = word.get_mut(..at - start) {
-            word.copy_from_slice(&text[start..at]);
-            word.make_ascii_lowercase();
-            found(word);
+        if at - start <= LONGEST {
+            found(&text[start..at]);
         }
     }
 }
@@ -46,7 +62,7 @@ pub(crate) fn each(text: &[u8], mut found: impl FnMut(&[u8])) {
 pub(crate) fn stems(text: &str) -> Vec<Vec<u8>> {
     let mut stems = vec![];
     each(text.as_bytes(), |word| {
-        let mut word = word.to_vec();
+        let mut word = word.to_ascii_lowercase();
         stem(&mut word);
         stems.push(word);
     });
@@ -110,7 +126,7 @@ mod tests {
 
     fn words(text: &str) -> Vec<String> {
         let mut words = vec![];
-        each(text.as_bytes(), |word| words.push(String::from_utf8_lossy(word).into_owned()));
+        each(text.as_bytes(), |word| words.push(String::from_utf8_lossy(&word.to_ascii_lowercase()).into_owned()));
         words
     }
 

@@ -83,11 +83,19 @@ pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<Convention
         for ((at, path), text) in part.iter().zip(&paths).zip(repository.read(&paths, BYTES)) {
             let (Ok(text), Some(language)) = (text, survey.unit(*at).language) else { continue };
             let text = String::from_utf8_lossy(&text);
-            file(language, path, &text, &mut counts);
-            if !survey.unit(*at).is_test {
-                errors(language, path, &text, &mut counts);
+            let lines = text.lines().collect::<Vec<_>>();
+            let trimmed = lines.iter().map(|line| line.trim()).collect::<Vec<_>>();
+            if let Some((indent, line)) = indent(&lines) {
+                counts.add("indent", Some(language), &indent, (path, line));
             }
-            widths.file(path, &text);
+            // A search for one byte is much faster than one for two.
+            let ending = if text.contains('\r') && text.contains("\r\n") { "CRLF" } else { "LF" };
+            counts.add("line_ending", None, ending, (path, 1));
+            file(language, path, &trimmed, &mut counts);
+            if !survey.unit(*at).is_test {
+                errors(language, path, &trimmed, &mut counts);
+            }
+            widths.file(path, &lines, &trimmed);
         }
     }
     let mut found = counts.most();
@@ -106,15 +114,10 @@ fn sample(survey: &Survey) -> Vec<u32> {
     all.into_iter().step_by(step).collect()
 }
 
-/// Counts the conventions of one file.
-fn file(language: &'static str, path: &str, text: &str, counts: &mut Counts) {
+/// Counts the conventions in the lines of one file, which have no white space around them.
+fn file(language: &'static str, path: &str, trimmed: &[&str], counts: &mut Counts) {
     let here = Some(language);
-    if let Some((indent, line)) = indent(text) {
-        counts.add("indent", here, &indent, (path, line));
-    }
-    let ending = if text.contains("\r\n") { "CRLF" } else { "LF" };
-    counts.add("line_ending", None, ending, (path, 1));
-    let lines = || text.lines().enumerate().map(|(at, line)| (at as u32 + 1, line.trim()));
+    let lines = || trimmed.iter().enumerate().map(|(at, line)| (at as u32 + 1, *line));
     match language {
         "Python" | "JavaScript" | "TypeScript" => {
             for (number, line) in lines().filter(|(_, line)| !is_comment(line)) {
@@ -151,8 +154,8 @@ fn file(language: &'static str, path: &str, text: &str, counts: &mut Counts) {
 }
 
 /// Counts how errors are handled. The part of a Rust file below its tests does not count.
-fn errors(language: &'static str, path: &str, text: &str, counts: &mut Counts) {
-    let lines = text.lines().map(str::trim).take_while(|line| *line != "#[cfg(test)]");
+fn errors(language: &'static str, path: &str, trimmed: &[&str], counts: &mut Counts) {
+    let lines = trimmed.iter().take_while(|line| **line != "#[cfg(test)]");
     for (at, line) in lines.enumerate().filter(|(_, line)| !is_comment(line)) {
         if let Some(how) = error_handling(language, line) {
             counts.add("error_handling", Some(language), how, (path, at as u32 + 1));
@@ -168,10 +171,10 @@ fn is_comment(line: &str) -> bool {
 }
 
 /// Returns how a file is indented, and the first line that shows it.
-fn indent(text: &str) -> Option<(String, u32)> {
+fn indent(lines: &[&str]) -> Option<(String, u32)> {
     let (mut tabs, mut steps, mut before) = (0_u32, [0_u32; 9], 0);
     let mut first: [Option<u32>; 10] = [None; 10];
-    for (at, line) in text.lines().enumerate() {
+    for (at, line) in lines.iter().enumerate() {
         let number = at as u32 + 1;
         if line.starts_with('\t') {
             tabs += 1;
@@ -200,7 +203,7 @@ fn indent(text: &str) -> Option<(String, u32)> {
 
 /// Returns how a line handles an error, if it does.
 fn error_handling(language: &str, line: &str) -> Option<&'static str> {
-    let has = |text: &str| line.contains(text);
+    let has = |text: &str| has(line, text);
     match language {
         "Rust" if has(".unwrap()") || has(".expect(") => Some("unwrap or expect"),
         "Rust" if has("?;") || has("?)") || line.ends_with('?') || has("?.") => {
@@ -212,28 +215,38 @@ fn error_handling(language: &str, line: &str) -> Option<&'static str> {
         "JavaScript" | "TypeScript" if has("catch (") || has("catch {") => Some("try and catch"),
         "Go" if line.starts_with("if err != nil") || has("; err != nil") => Some("if err != nil"),
         "Go" if line.starts_with("panic(") => Some("panic"),
-        "Java" if line.contains("catch (") => Some("catch"),
-        "Java" if line.contains(" throws ") => Some("throws"),
+        "Java" if has("catch (") => Some("catch"),
+        "Java" if has(" throws ") => Some("throws"),
         _ => None,
     }
 }
 
+/// Returns whether a short line has a text. `str::contains` prepares each search, which takes longer than this one.
+fn has(line: &str, text: &str) -> bool {
+    let (line, text) = (line.as_bytes(), text.as_bytes());
+    line.windows(text.len()).any(|part| part[0] == text[0] && part == text)
+}
+
+/// What may stand before the word that begins a function.
+const MODIFIERS: [&str; 7] = ["pub", "async", "const", "unsafe", "export", "default", "extern"];
+
 /// Returns the name of the function that a line defines.
 fn defined<'l>(language: &str, line: &'l str) -> Option<&'l str> {
-    let word = match language {
-        "Rust" => "fn ",
-        "Python" => "def ",
-        "Go" => "func ",
-        "JavaScript" | "TypeScript" => "function ",
+    let after_modifiers = match language {
+        "Rust" => " fn ",
+        "Python" => " def ",
+        "Go" => " func ",
+        "JavaScript" | "TypeScript" => " function ",
         _ => return None,
     };
-    let rest = match line.strip_prefix(word) {
+    let is_modifier = |part: &str| MODIFIERS.iter().any(|word| part.starts_with(word));
+    let rest = match line.strip_prefix(&after_modifiers[1..]) {
         Some(rest) => rest,
+        // Few lines begin with a modifier, and only those are searched.
+        None if !is_modifier(line) => return None,
         None => {
-            let (before, rest) = line.split_once(&format!(" {word}"))?;
-            let modifiers = ["pub", "async", "const", "unsafe", "export", "default", "extern"];
-            let plain = |part: &str| modifiers.iter().any(|word| part.starts_with(word));
-            before.split_whitespace().all(plain).then_some(rest)?
+            let (before, rest) = line.split_once(after_modifiers)?;
+            before.split_whitespace().all(is_modifier).then_some(rest)?
         }
     };
     let end = rest.find(|c: char| !(c.is_alphanumeric() || c == '_')).unwrap_or(rest.len());
@@ -284,9 +297,10 @@ struct Widths {
 }
 
 impl Widths {
-    fn file(&mut self, path: &str, text: &str) {
+    fn file(&mut self, path: &str, lines: &[&str], trimmed: &[&str]) {
         let mut longest = (0, 1);
-        for (at, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let lines = lines.iter().zip(trimmed).enumerate();
+        for (at, (line, _)) in lines.filter(|(_, (_, trimmed))| !trimmed.is_empty()) {
             let width = line.chars().count();
             self.total += 1;
             for (within, most) in self.within.iter_mut().zip(WIDTHS) {
@@ -322,10 +336,11 @@ mod tests {
 
     #[test]
     fn indents_are_told_by_what_most_lines_do() {
-        assert_eq!(indent("a\n\tb\n\tc\n"), Some(("tabs".to_owned(), 2)));
-        assert_eq!(indent("a:\n  b:\n    c\nd:\n  e\n"), Some(("2 spaces".to_owned(), 2)));
-        assert_eq!(indent("fn a() {\n    b();\n}\n"), Some(("4 spaces".to_owned(), 2)));
-        assert_eq!(indent("/*\n * x\n */\na\n"), None);
+        assert_eq!(indent(&["a", "\tb", "\tc"]), Some(("tabs".to_owned(), 2)));
+        let nested = ["a:", "  b:", "    c", "d:", "  e"];
+        assert_eq!(indent(&nested), Some(("2 spaces".to_owned(), 2)));
+        assert_eq!(indent(&["fn a() {", "    b();", "}"]), Some(("4 spaces".to_owned(), 2)));
+        assert_eq!(indent(&["/*", " * x", " */", "a"]), None);
     }
 
     #[test]
@@ -347,6 +362,7 @@ mod tests {
         for (language, line, name) in [
             ("Rust", "pub(crate) async fn go_on(&self) {", Some("go_on")),
             ("Rust", "let f = the fn of(x)", None),
+            ("Rust", "pub let f = the fn of(x)", None),
             ("Python", "async def go_on(self):", Some("go_on")),
             ("Python", "def go_on(self):", Some("go_on")),
             ("Go", "func (c *Cart) Total() int {", None),
