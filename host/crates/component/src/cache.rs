@@ -19,6 +19,7 @@ use wasmtime::Engine;
 use wasmtime::component::Component;
 
 use crate::builtin::Builtin;
+use crate::engine::Engines;
 
 /// The first bytes of every file. The number is raised when the layout of the header changes.
 const MAGIC: &[u8; 8] = b"actcode1";
@@ -54,10 +55,10 @@ impl Cache {
     }
 
     /// Loads the compiled component; `None` if there is no undamaged file for it.
-    pub(super) fn load(&self, engine: &Engine) -> Option<Component> {
+    pub(super) fn load(&self, engines: &Engines) -> Option<Component> {
         let dir = open_private_dir(&self.dir).ok()?;
         let file = read_private_file(&dir, &self.name).ok()?;
-        deserialize(engine, self.verified(&file)?).ok()
+        engines.load(self.verified(&file)?).ok()
     }
 
     /// Stores the code atomically.
@@ -177,11 +178,11 @@ pub(super) struct ReadAhead(Arc<Mutex<HashMap<&'static str, Loading>>>);
 
 impl ReadAhead {
     /// Starts a thread that loads one component from the cache.
-    pub(super) fn begin(&self, engine: &Engine, dir: &Path, builtin: Builtin) {
-        let cache = Cache::new(dir, engine, builtin.sha256);
-        let engine = engine.clone();
+    pub(super) fn begin(&self, engines: &Engines, dir: &Path, builtin: Builtin) {
+        let Ok(engine) = engines.any() else { return };
+        let (cache, engines) = (Cache::new(dir, engine, builtin.sha256), engines.clone());
         let loading =
-            Builder::new().name("read-ahead".to_owned()).spawn(move || cache.load(&engine));
+            Builder::new().name("read-ahead".to_owned()).spawn(move || cache.load(&engines));
         if let Ok(loading) = loading {
             self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(builtin.sha256, loading);
         }
@@ -215,7 +216,6 @@ mod tests {
     use rustix::fs::FileType;
 
     use super::*;
-    use crate::host::engine;
     use std::os::unix::fs::PermissionsExt;
 
     const COMPONENT: &[u8] = b"\0asm\x0d\0\x01\0";
@@ -224,21 +224,24 @@ mod tests {
 
     struct Fixture {
         _temp: tempfile::TempDir,
-        engine: Engine,
+        engines: Engines,
         cache: Cache,
         path: PathBuf,
     }
 
+    fn code(engines: &Engines, component: &[u8]) -> Vec<u8> {
+        engines.any().unwrap().precompile_component(component).unwrap()
+    }
+
     fn fixture() -> Fixture {
         let temp = tempfile::tempdir().unwrap();
-        let engine = engine().unwrap();
+        let engines = Engines::new().unwrap();
         let dir = temp.path().join("code");
-        let cache = Cache::new(&dir, &engine, "aa");
-        let code = Component::from_binary(&engine, COMPONENT).unwrap().serialize().unwrap();
-        cache.store(&code).unwrap();
-        assert!(cache.load(&engine).is_some());
+        let cache = Cache::new(&dir, engines.any().unwrap(), "aa");
+        cache.store(&code(&engines, COMPONENT)).unwrap();
+        assert!(cache.load(&engines).is_some());
         let path = dir.join(&cache.name);
-        Fixture { _temp: temp, engine, cache, path }
+        Fixture { _temp: temp, engines, cache, path }
     }
 
     #[test]
@@ -258,24 +261,23 @@ mod tests {
             let mut bytes = whole.clone();
             bytes[at] ^= 1;
             std::fs::write(&fixture.path, bytes).unwrap();
-            assert!(fixture.cache.load(&fixture.engine).is_none(), "byte {at}");
+            assert!(fixture.cache.load(&fixture.engines).is_none(), "byte {at}");
         }
         std::fs::write(&fixture.path, &whole[..whole.len() - 1]).unwrap();
-        assert!(fixture.cache.load(&fixture.engine).is_none());
+        assert!(fixture.cache.load(&fixture.engines).is_none());
         std::fs::write(&fixture.path, &whole).unwrap();
-        assert!(fixture.cache.load(&fixture.engine).is_some());
+        assert!(fixture.cache.load(&fixture.engines).is_some());
     }
 
     // security line 43
     #[test]
     fn the_valid_code_of_another_component_is_not_taken() {
         let fixture = fixture();
-        let other = Cache::new(fixture.path.parent().unwrap(), &fixture.engine, "bb");
-        other
-            .store(&Component::from_binary(&fixture.engine, OTHER).unwrap().serialize().unwrap())
-            .unwrap();
+        let engine = fixture.engines.any().unwrap();
+        let other = Cache::new(fixture.path.parent().unwrap(), engine, "bb");
+        other.store(&code(&fixture.engines, OTHER)).unwrap();
         std::fs::copy(fixture.path.with_file_name(&other.name), &fixture.path).unwrap();
-        assert!(fixture.cache.load(&fixture.engine).is_none());
+        assert!(fixture.cache.load(&fixture.engines).is_none());
     }
 
     // security line 43
@@ -285,7 +287,7 @@ mod tests {
         let elsewhere = fixture.path.with_file_name("elsewhere");
         std::fs::rename(&fixture.path, &elsewhere).unwrap();
         std::os::unix::fs::symlink(&elsewhere, &fixture.path).unwrap();
-        assert!(fixture.cache.load(&fixture.engine).is_none());
+        assert!(fixture.cache.load(&fixture.engines).is_none());
         let before = std::fs::read(&elsewhere).unwrap();
         fixture.cache.store(b"new").unwrap();
         assert!(std::fs::symlink_metadata(&fixture.path).unwrap().is_file());
@@ -298,9 +300,9 @@ mod tests {
         let dir = fixture.path.parent().unwrap();
         for (path, mode, back) in [(fixture.path.as_path(), 0o620, 0o600), (dir, 0o770, 0o700)] {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
-            assert!(fixture.cache.load(&fixture.engine).is_none());
+            assert!(fixture.cache.load(&fixture.engines).is_none());
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(back)).unwrap();
-            assert!(fixture.cache.load(&fixture.engine).is_some());
+            assert!(fixture.cache.load(&fixture.engines).is_some());
         }
     }
 
@@ -310,7 +312,7 @@ mod tests {
         std::fs::remove_file(&fixture.path).unwrap();
         let mode = Mode::from_raw_mode(0o600);
         rustix::fs::mknodat(rustix::fs::CWD, &fixture.path, FileType::Fifo, mode, 0).unwrap();
-        assert!(fixture.cache.load(&fixture.engine).is_none());
+        assert!(fixture.cache.load(&fixture.engines).is_none());
     }
 
     #[test]
@@ -318,7 +320,8 @@ mod tests {
         let fixture = fixture();
         let dir = fixture.path.parent().unwrap();
         for i in 0..MAX_FILES + 3 {
-            Cache::new(dir, &fixture.engine, &format!("{i:04}")).store(b"code").unwrap();
+            let engine = fixture.engines.any().unwrap();
+            Cache::new(dir, engine, &format!("{i:04}")).store(b"code").unwrap();
         }
         assert_eq!(std::fs::read_dir(dir).unwrap().count(), MAX_FILES);
     }
@@ -328,15 +331,15 @@ mod tests {
     #[test]
     fn what_was_begun_is_taken_once_and_only_if_the_cache_holds_it() {
         let dir = tempfile::tempdir().unwrap();
-        let (cache, engine) = (dir.path().join("code"), engine().unwrap());
+        let (cache, engines) = (dir.path().join("code"), Engines::new().unwrap());
         let ahead = ReadAhead::default();
         assert!(ahead.take(TINY.sha256).is_none());
-        ahead.begin(&engine, &cache, TINY);
+        ahead.begin(&engines, &cache, TINY);
         assert!(ahead.take(TINY.sha256).is_none());
 
-        let code = Component::from_binary(&engine, TINY.bytes).unwrap().serialize().unwrap();
-        Cache::new(&cache, &engine, TINY.sha256).store(&code).unwrap();
-        ahead.begin(&engine, &cache, TINY);
+        let code = code(&engines, TINY.bytes);
+        Cache::new(&cache, engines.any().unwrap(), TINY.sha256).store(&code).unwrap();
+        ahead.begin(&engines, &cache, TINY);
         assert!(ahead.clone().take(TINY.sha256).is_some());
         assert!(ahead.take(TINY.sha256).is_none());
     }

@@ -31,6 +31,7 @@ use crate::bounds::Set;
 use crate::capability::{
     Capability, Grant, Meters, ModelRequest, ModelSession, ReadAccess, denied,
 };
+use crate::engine::Place;
 use crate::failure::{ComponentFailure, Ended, GuestFailure, Limit, MAX_LINE, classify, one_line};
 use crate::foreign;
 use crate::host::{LoadedComponent, ScoutComponent, ToolCode, ToolComponent};
@@ -100,7 +101,7 @@ impl ScoutComponent {
         let ScoutQuestion { text, context, facts_only } = question;
         let named = context.iter().map(|(name, text)| format!("\0{name}\0{text}"));
         let input = format!("{text}{}", named.collect::<String>());
-        let code = self.code.clone();
+        let (place, code) = self.code.place().map_err(unplaced)?;
         let ask = async move |store: &mut Store<State>| {
             let instance = code.instantiate_async(&mut *store).await?;
             let question = scout::Question { text, context, facts_only };
@@ -113,7 +114,7 @@ impl ScoutComponent {
             })
         };
         let time = TimeLimit { wall, model: ModelTime::PerRequest };
-        Ok(run(&self.component, ("ask", &input), ask, host, time, cancel).await?.text)
+        Ok(run(&self.component, place, ("ask", &input), ask, host, time, cancel).await?.text)
     }
 }
 
@@ -134,15 +135,22 @@ impl ToolComponent {
         // A tool that is declared as reading only gets no writer, whatever was granted to its component.
         let may_write = !self.manifest.read_only.contains(tool);
         let host = Services { writer: host.writer.filter(|_| may_write), ..host };
-        let record = (tool, arguments);
-        let (code, tool, arguments) = (self.code.clone(), tool.to_owned(), arguments.to_owned());
+        let (component, record) = (&self.component, (tool, arguments));
+        let (tool, arguments) = (tool.to_owned(), arguments.to_owned());
+        let time = TimeLimit { wall, model: ModelTime::Included };
+        let code = match &self.code {
+            ToolCode::Typed(code) => code,
+            ToolCode::Foreign(code, functions) => {
+                let (place, code) = code.place().map_err(unplaced)?;
+                let functions = Arc::clone(functions);
+                let call = async move |store: &mut Store<State>| {
+                    foreign::call(&code, &functions, store, &tool, &arguments).await
+                };
+                return run(component, place, record, call, host, time, cancel).await;
+            }
+        };
+        let (place, code) = code.place().map_err(unplaced)?;
         let call = async move |store: &mut Store<State>| {
-            let code = match code {
-                ToolCode::Typed(code) => code,
-                ToolCode::Foreign(code, functions) => {
-                    return foreign::call(&code, &functions, store, &tool, &arguments).await;
-                }
-            };
             let instance = code.instantiate_async(&mut *store).await?;
             let exports = instance.agentcommand_tool_tool();
             Ok(match exports.call_call(store, &tool, &arguments).await? {
@@ -155,8 +163,7 @@ impl ToolComponent {
                 Err(tool::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
             })
         };
-        let time = TimeLimit { wall, model: ModelTime::Included };
-        run(&self.component, record, call, host, time, cancel).await
+        run(component, place, record, call, host, time, cancel).await
     }
 }
 
@@ -177,6 +184,11 @@ enum ModelTime {
     PerRequest,
 }
 
+/// The failure of a call for which the engine has no place.
+fn unplaced(error: wasmtime::Error) -> ComponentFailure {
+    ComponentFailure::Host(line(&format!("no place for a call: {error:#}")))
+}
+
 fn line(text: &str) -> String {
     one_line(text, MAX_LINE)
 }
@@ -190,6 +202,7 @@ fn line(text: &str) -> String {
 /// call alone.
 async fn run<F: Function>(
     component: &LoadedComponent,
+    place: Place,
     record: (&str, &str),
     function: F,
     host: Services,
@@ -204,7 +217,7 @@ async fn run<F: Function>(
         summary = Some(CallSummary::new(audit, &meters, what.to_owned(), input));
     }
     let started = Instant::now();
-    let result = run_to_end(component, function, host, &meters, time, cancel).await;
+    let result = run_to_end(component, place, function, host, &meters, time, cancel).await;
     let about = (component.manifest.name.as_str(), component.sha256.as_str());
     let outcome = result.as_ref().map_or_else(ComponentFailure::word, |_| ANSWERED);
     events.emit(audit::used(&meters, about, what, outcome, started.elapsed()));
@@ -237,6 +250,7 @@ impl<F> Function for F where
 /// The [`ComponentFailure`] of this call.
 async fn run_to_end<F: Function>(
     component: &LoadedComponent,
+    place: Place,
     function: F,
     host: Services,
     meters: &Arc<Meters>,
@@ -266,16 +280,16 @@ async fn run_to_end<F: Function>(
         CallContext::new(component, host, Arc::clone(meters), own, channels, token.clone());
     let emitter = context.emitter.clone();
     let (running, ended) = std::sync::mpsc::channel();
-    let mut stop = Stop { token, emitter, engine: component.engine.clone(), running: Some(ended) };
+    let mut stop = Stop { token, emitter, engine: place.engine.clone(), running: Some(ended) };
     let (done, mut finished) = oneshot::channel();
-    let engine = component.engine.clone();
     let work = move |runtime: &Runtime| {
         let _running: Sender<Infallible> = running;
         let stop = context.stop.clone();
-        let (answer, store) = on_thread(runtime, &engine, function, context);
+        let (answer, store) = on_thread(runtime, &place.engine, function, context);
         // The receiver is gone if the call was stopped.
         let given_up = done.send(answer).is_err();
         drop(store);
+        drop(place);
         if given_up || stop.is_cancelled() { Fate::End } else { Fate::Keep }
     };
     component

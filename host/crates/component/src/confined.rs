@@ -76,7 +76,7 @@ impl Work {
         match self {
             // An error is found again by the caller, which knows its type.
             Self::Inspect => Ok(Inspection::of(bytes).map_or(vec![], |_| vec![])),
-            Self::Compile => crate::host::engine()
+            Self::Compile => crate::engine::on_demand()
                 .and_then(|engine| engine.precompile_component(&bytes))
                 .map_err(|error| format!("{error:#}")),
         }

@@ -9,18 +9,19 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
+use wasmtime::Engine;
 use wasmtime::component::{Component, InstancePre, Linker};
-use wasmtime::{Config, Engine, Strategy};
 
 use crate::admission::{AdmissionError, Admitted};
 use crate::audit::{self, ComponentAudit};
 use crate::bindings::scout::ScoutPre;
 use crate::bindings::tool::ToolPre;
 use crate::builtin::{self, Builtin};
-use crate::cache::{self, Cache, ReadAhead};
+use crate::cache::{Cache, ReadAhead};
 use crate::call::State;
 use crate::capability::{Capability, Grant};
 use crate::confined::{self, ConfinementError, Work};
+use crate::engine::{Code, Engines};
 use crate::failure::{MAX_LINE, one_line};
 use crate::foreign::Function;
 use crate::inspect::{Inspection, NotAComponent};
@@ -32,11 +33,6 @@ use act_audit::{Audit, AuditError, Subject};
 use act_core::event::{EventKind, Events};
 use act_symbols::Index;
 
-/// Stack of a component's own calls, in bytes.
-const GUEST_STACK: usize = 512 << 10;
-/// Stack of a call, in bytes. The host functions that the component calls use the part beyond the component's own stack.
-const FIBER_STACK: usize = 2 << 20;
-
 /// Loads components. A host costs nothing until it loads the first one. Clones share the engine.
 #[derive(Clone)]
 pub struct ComponentHost {
@@ -46,7 +42,7 @@ pub struct ComponentHost {
     ceiling: Grant,
     outbound: Outbound,
     outlines: Option<Arc<Index>>,
-    engine: Arc<OnceLock<Engine>>,
+    engines: Arc<OnceLock<Engines>>,
     workers: Workers,
     ahead: ReadAhead,
 }
@@ -106,7 +102,6 @@ pub struct LoadedComponent {
     pub grant: Grant,
     pub world: &'static str,
     pub imports: Vec<String>,
-    pub(crate) engine: Engine,
     /// The threads of the host's calls.
     pub(crate) workers: Workers,
     pub(crate) outbound: Outbound,
@@ -122,7 +117,7 @@ pub struct LoadedComponent {
 #[derive(Clone)]
 pub struct ScoutComponent {
     pub(crate) component: LoadedComponent,
-    pub(crate) code: ScoutPre<State>,
+    pub(crate) code: Arc<Code<ScoutPre<State>>>,
 }
 
 /// A loaded tool component.
@@ -134,9 +129,9 @@ pub struct ToolComponent {
 
 #[derive(Clone)]
 pub(crate) enum ToolCode {
-    Typed(ToolPre<State>),
+    Typed(Arc<Code<ToolPre<State>>>),
     /// A foreign component, whose exported functions are its tools.
-    Foreign(InstancePre<State>, Arc<[Function]>),
+    Foreign(Arc<Code<InstancePre<State>>>, Arc<[Function]>),
 }
 
 /// A loaded component of either kind.
@@ -220,16 +215,17 @@ impl ComponentHost {
         let ceiling = Grant::everything();
         let cache = cache.map(Path::to_owned);
         let outlines = cache.as_deref().map(|dir| Arc::new(Index::new(dir)));
-        let (outbound, engine, ahead) = (Outbound::default(), Arc::default(), ReadAhead::default());
+        let (outbound, engines, ahead) =
+            (Outbound::default(), Arc::default(), ReadAhead::default());
         let workers = Workers::default();
-        Self { audit: None, cache, ceiling, outbound, outlines, engine, workers, ahead }
+        Self { audit: None, cache, ceiling, outbound, outlines, engines, workers, ahead }
     }
 
     /// Begins to read the code of components that are going to be loaded, in the background.
     pub fn read_ahead(&self, components: impl IntoIterator<Item = Builtin>) {
-        let (Some(dir), Ok(engine)) = (&self.cache, self.engine()) else { return };
+        let (Some(dir), Ok(engines)) = (&self.cache, self.engines()) else { return };
         for component in components {
-            self.ahead.begin(engine, dir, component);
+            self.ahead.begin(engines, dir, component);
         }
     }
 
@@ -413,20 +409,16 @@ impl ComponentHost {
             name: name.to_owned(),
             why: one_line(&format!("{error:#}"), MAX_LINE),
         };
-        let engine = self.engine().map_err(failed)?;
+        let engines = self.engines().map_err(failed)?;
         let cache = self.cache.as_deref();
-        let code = match self.ahead.take(sha256) {
-            Some(code) => code,
-            None => code(engine, cache, bytes, sha256, name, events)?,
+        let compiled = match self.ahead.take(sha256) {
+            Some(compiled) => compiled,
+            None => compiled(engines, cache, bytes, sha256, name, events)?,
         };
-        let code = linker(engine, &grant)
-            .and_then(|linker| linker.instantiate_pre(&code))
-            .map_err(failed)?;
         let mut manifest = manifest.clone();
         name.clone_into(&mut manifest.name);
         let component = LoadedComponent {
             sha256: sha256.clone(),
-            engine: engine.clone(),
             workers: self.workers.clone(),
             world: manifest.world(),
             imports: imports.clone(),
@@ -437,62 +429,58 @@ impl ComponentHost {
             manifest,
             grant,
         };
-        loaded(component, code).map_err(failed)
+        loaded(component, engines, compiled).map_err(failed)
     }
 
-    fn engine(&self) -> wasmtime::Result<&Engine> {
-        if let Some(engine) = self.engine.get() {
-            return Ok(engine);
+    fn engines(&self) -> wasmtime::Result<&Engines> {
+        if let Some(engines) = self.engines.get() {
+            return Ok(engines);
         }
-        let engine = engine()?;
-        Ok(self.engine.get_or_init(|| engine))
+        let engines = Engines::new()?;
+        Ok(self.engines.get_or_init(|| engines))
     }
 }
 
-fn loaded(component: LoadedComponent, code: InstancePre<State>) -> wasmtime::Result<Loaded> {
+fn loaded(
+    component: LoadedComponent,
+    engines: &Engines,
+    compiled: Component,
+) -> wasmtime::Result<Loaded> {
+    let (engines, grant) = (engines.clone(), component.grant.clone());
     Ok(match component.manifest.kind {
-        Kind::Scout => Loaded::Scout(ScoutComponent { code: ScoutPre::new(code)?, component }),
+        Kind::Scout => {
+            let code = Arc::new(Code::new(engines, compiled, grant, ScoutPre::new)?);
+            Loaded::Scout(ScoutComponent { code, component })
+        }
         Kind::Tool => {
             let code = if component.manifest.is_foreign() {
-                ToolCode::Foreign(code, component.manifest.functions.clone().into())
+                let code = Code::new(engines, compiled, grant, Ok)?;
+                ToolCode::Foreign(Arc::new(code), component.manifest.functions.clone().into())
             } else {
-                ToolCode::Typed(ToolPre::new(code)?)
+                ToolCode::Typed(Arc::new(Code::new(engines, compiled, grant, ToolPre::new)?))
             };
             Loaded::Tool(ToolComponent { component, code })
         }
     })
 }
 
-pub(crate) fn engine() -> wasmtime::Result<Engine> {
-    let mut config = Config::new();
-    config
-        .wasm_component_model(true)
-        .strategy(Strategy::Cranelift)
-        .epoch_interruption(true)
-        .max_wasm_stack(GUEST_STACK)
-        .async_stack_size(FIBER_STACK)
-        // A trap is reported in one line: no frames are collected and no map from code to source is stored.
-        .wasm_backtrace_max_frames(None)
-        .generate_address_map(false);
-    Engine::new(&config)
-}
-
 /// Reads compiled code from the cache, or compiles and stores it. Only a built-in component is compiled in this process.
-fn code(
-    engine: &Engine,
+fn compiled(
+    engines: &Engines,
     cache: Option<&Path>,
     wasm: &[u8],
     sha256: &str,
     name: &str,
     events: &Events,
 ) -> Result<Component, LoadError> {
-    let cache = cache.map(|dir| Cache::new(dir, engine, sha256));
-    if let Some(component) = cache.as_ref().and_then(|cache| cache.load(engine)) {
-        return Ok(component);
-    }
     let not_loadable =
         |why: &str| LoadError::Engine { name: name.to_owned(), why: one_line(why, MAX_LINE) };
     let failed = |error: wasmtime::Error| not_loadable(&format!("{error:#}"));
+    let engine = engines.any().map_err(failed)?;
+    let cache = cache.map(|dir| Cache::new(dir, engine, sha256));
+    if let Some(component) = cache.as_ref().and_then(|cache| cache.load(engines)) {
+        return Ok(component);
+    }
     let started = Instant::now();
     let is_ours = builtin::ALL.into_iter().any(|one| one.sha256 == sha256);
     let code = if is_ours {
@@ -503,7 +491,7 @@ fn code(
             why => LoadError::Confined { name: name.to_owned(), why },
         })?
     };
-    let component = cache::deserialize(engine, &code).map_err(failed)?;
+    let component = engines.load(&code).map_err(failed)?;
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     events.emit(EventKind::ComponentCompiled {
         name: name.to_owned(),
@@ -519,7 +507,7 @@ fn code(
 
 /// Links base WASI and the interfaces of the base world for every component, and the interfaces of any other capability
 /// for a component that was granted it.
-fn linker(engine: &Engine, grant: &Grant) -> wasmtime::Result<Linker<State>> {
+pub(crate) fn linker(engine: &Engine, grant: &Grant) -> wasmtime::Result<Linker<State>> {
     let mut linker = Linker::new(engine);
     wasi::link(&mut linker)?;
     for capability in Capability::ALL {

@@ -359,7 +359,7 @@ mod tests {
     // CAPABILITY-2
     #[test]
     fn the_imports_are_those_of_the_type_that_the_engine_sees() {
-        let engine = crate::host::engine().unwrap();
+        let engine = crate::engine::on_demand().unwrap();
         for one in builtin::ALL {
             let read = Inspection::of_builtin(one).unwrap();
             assert_eq!(read, Inspection::of(one.bytes).unwrap());

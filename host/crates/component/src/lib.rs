@@ -17,6 +17,7 @@
 //!    granted has one file in `capability`, made of the values in `bounds`; what is always limited is in `limits`.
 //! 4. `host`: [`ComponentHost::load`] compiles the component (`cache`) and links what the grant covers (`wasi`,
 //!    `capability`).
+//!    `engine` has the pool in which calls get their memory, and the engine for what does not fit it.
 //! 5. `call`: [`ScoutComponent::ask`] and [`ToolComponent::call`] run one call. `meter` counts what it uses, `audit`
 //!    records it, and `failure` has the ways in which it fails.
 //!
@@ -50,6 +51,7 @@ mod call;
 mod capability;
 pub mod confined;
 pub mod custom_section;
+mod engine;
 mod failure;
 mod files;
 mod foreign;
@@ -89,3 +91,9 @@ pub use manifest::{Kind, Manifest, ManifestError, SuggestedLimits};
 pub use outbound::{Outbound, never_reached};
 pub use symbols::BackgroundIndexing;
 pub use values::{ComponentName, Sha256, ValueError};
+
+/// Returns the settings of the engine that calls run in, for the bench that runs the same engine without the host.
+#[cfg(feature = "testing")]
+pub fn engine_config() -> wasmtime::Config {
+    engine::pooled()
+}

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 
 /// Maximum number of threads that wait for a call: the Editor's reads and Scouts that run side by side.
-const MAX_IDLE: usize = 8;
+pub(crate) const MAX_IDLE: usize = 8;
 /// Time after which a thread that got no call ends.
 const IDLE: Duration = Duration::from_secs(10);
 

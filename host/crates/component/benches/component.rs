@@ -2,8 +2,9 @@
 //! called with its grants and limits, compared with the engine alone; the first call of a cached one in a new process; and
 //! every file of a repository read through the filtered view, compared with plain WASI and with native reads.
 //!
-//! The component is the small one of the tests. No measurement includes a record of the audit log. BENCH_FILES is the number
-//! of files (20,000), BENCH_CALLS of calls (10,000), BENCH_STARTS of processes (20).
+//! The calls are those of a tool that returns its arguments, with the grants that it has by default. The files are read by
+//! a Scout of the tests. No measurement includes a record of the audit log. BENCH_FILES is the number of files (20,000),
+//! BENCH_CALLS of calls (10,000), BENCH_STARTS of processes (20).
 
 #![allow(
     clippy::unwrap_used,
@@ -19,7 +20,8 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use act_component::{
-    ComponentHost, Grant, ScoutComponent, ScoutQuestion, Services, custom_section,
+    ComponentHost, Grant, Loaded, ScoutComponent, ScoutQuestion, Services, ToolComponent,
+    custom_section,
 };
 use act_core::event::Events;
 use act_workspace::{Profile, RepoView};
@@ -28,8 +30,20 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use wasmtime::component::types::ComponentItem;
 use wasmtime::component::{Component, Linker, ResourceTable, ResourceType, Val};
-use wasmtime::{Config, Engine, Store, StoreContextMut, StoreLimits, StoreLimitsBuilder};
+use wasmtime::{
+    Config, Engine, Store, StoreContextMut, StoreLimits, StoreLimitsBuilder, UpdateDeadline,
+};
 use wasmtime_wasi::{FsPerms, WasiCtx, WasiCtxView, WasiView};
+
+use bindings::ToolPre;
+
+mod bindings {
+    wasmtime::component::bindgen!({
+        path: "../../../wit",
+        world: "agentcommand:worlds/tool@1.2.0",
+        exports: { default: async },
+    });
+}
 
 /// Variable with the cache directory, which is set in the process whose first call is measured.
 const CHILD: &str = "ACT_BENCH_FIRST_CALL";
@@ -49,8 +63,8 @@ fn main() {
     let place = tempfile::tempdir_in(".").unwrap();
     let place = place.path().canonicalize().unwrap();
     let cache = place.join("cache");
+    calls(&cache);
     let loaded = load(&cache);
-    calls(&loaded);
     first_calls(&cache);
     files(&loaded, &place);
 }
@@ -68,8 +82,8 @@ fn median(mut all: Vec<f64>) -> f64 {
     all[all.len() / 2]
 }
 
-fn bytes() -> Vec<u8> {
-    fs::read(Path::new(act_component::builtin::TEST_COMPONENTS).join("hostile.wasm")).unwrap()
+fn bytes(name: &str) -> Vec<u8> {
+    fs::read(Path::new(act_component::builtin::TEST_COMPONENTS).join(name)).unwrap()
 }
 
 /// Loads the component with the grants of a Scout, all of which it declares.
@@ -77,13 +91,13 @@ fn load(cache: &Path) -> ScoutComponent {
     let needs = ["repo.read", "llm"].map(|grant| json!({"grant": grant, "why": "to be measured"}));
     let manifest = json!({"kind": "scout", "name": "small", "version": "1", "about": "Small.",
         "needs": needs, "report": {}});
-    let packed = custom_section::pack(&bytes(), manifest.to_string().as_bytes());
+    let packed = custom_section::pack(&bytes("hostile.wasm"), manifest.to_string().as_bytes());
     let grant = Grant::builtin_scout().within(PLENTY);
-    ComponentHost::new(Some(cache))
-        .load(&packed, grant, &Events::silent())
-        .unwrap()
-        .into_scout()
-        .unwrap()
+    loaded(cache, &packed, grant).into_scout().unwrap()
+}
+
+fn loaded(cache: &Path, bytes: &[u8], grant: Grant) -> Loaded {
+    ComponentHost::new(Some(cache)).load(bytes, grant, &Events::silent()).unwrap()
 }
 
 fn question(text: &str) -> ScoutQuestion {
@@ -105,30 +119,133 @@ fn ask(loaded: &ScoutComponent, text: &str, view: Option<&RepoView>) -> Value {
     serde_json::from_str(&runtime().block_on(asked).unwrap()).unwrap()
 }
 
-/// Measures one store, one instance and one call on a thread that is kept, then the engine alone with the same limits and
-/// epochs.
-fn calls(loaded: &ScoutComponent) {
-    let count = number("BENCH_CALLS", 10_000);
-    let never = CancellationToken::new();
-    let ours = runtime().block_on(async {
-        let mut all = vec![];
+/// Measures one store, one instance and one call, then the engine alone with the same settings, limits and code. Both take
+/// turns, so that they share the moods of the machine. A caller of ours has its answer before the store is given back, so
+/// the engine is measured to its answer too, and once more to the end of its store.
+fn calls(cache: &Path) {
+    const ROUND: usize = 500;
+    let ours = loaded(cache, &bytes("echo.wasm"), Grant::default()).into_tool().unwrap();
+    let (alone, runtime) = (Alone::new(), runtime());
+    let (mut called, mut answered, mut dropped) = (vec![], vec![], vec![]);
+    let mut rest = number("BENCH_CALLS", 10_000);
+    // The first round makes threads and touches memory.
+    for round in 0.. {
+        if rest == 0 {
+            break;
+        }
+        let count = if round == 0 { ROUND } else { ROUND.min(rest) };
         for _ in 0..count {
             let start = Instant::now();
-            loaded.ask(question("remember"), services(None), PLENTY, &never).await.unwrap();
-            all.push(start.elapsed().as_secs_f64() * 1e6);
+            assert_eq!(runtime.block_on(echo(&ours)), ARGUMENTS);
+            called.push(start.elapsed().as_secs_f64() * 1e6);
         }
-        median(all)
-    });
-    let plain = Plain::new();
-    let all = (0..count).map(|_| {
-        let start = Instant::now();
-        plain.ask("remember", None);
-        start.elapsed().as_secs_f64() * 1e6
-    });
-    let alone = median(all.collect());
-    show("instantiate and call, warm, median", format!("{ours:.0} us"), "aim: 100");
-    show("  the engine alone", format!("{alone:.0} us"), "");
-    show("  ours, times the engine alone", format!("{:.2} x", ours / alone), "aim: 1.3");
+        for _ in 0..count {
+            let start = Instant::now();
+            let (answer, store) = alone.call(ARGUMENTS);
+            answered.push(start.elapsed().as_secs_f64() * 1e6);
+            drop(store);
+            dropped.push(start.elapsed().as_secs_f64() * 1e6);
+            assert_eq!(answer, ARGUMENTS);
+        }
+        if round == 0 {
+            for all in [&mut called, &mut answered, &mut dropped] {
+                all.clear();
+            }
+        } else {
+            rest -= count;
+        }
+    }
+    let (called, answered, dropped) = (median(called), median(answered), median(dropped));
+    show("instantiate and call, warm, median", format!("{called:.1} us"), "aim: 100");
+    show("  the engine alone, to its answer", format!("{answered:.1} us"), "");
+    show("  the engine alone, with the end of its store", format!("{dropped:.1} us"), "");
+    show("  ours, times the engine to its answer", format!("{:.2} x", called / answered), "");
+    show("  ours, times the engine alone", format!("{:.2} x", called / dropped), "aim: 1.3");
+}
+
+/// What the tool returns.
+const ARGUMENTS: &str = r#"{"text": "hello"}"#;
+
+async fn echo(tool: &ToolComponent) -> String {
+    let never = CancellationToken::new();
+    tool.call("echo", ARGUMENTS, services(None), PLENTY, &never).await.unwrap().text
+}
+
+/// The engine as the host uses it, without the host.
+struct Alone {
+    engine: Engine,
+    code: ToolPre<Bare>,
+    runtime: tokio::runtime::Runtime,
+}
+
+impl Alone {
+    fn new() -> Self {
+        let engine = Engine::new(&act_component::engine_config()).unwrap();
+        let component = Component::new(&engine, bytes("echo.wasm")).unwrap();
+        let code = ToolPre::new(linker(&component).instantiate_pre(&component).unwrap()).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        Self { engine, code, runtime }
+    }
+
+    /// Returns the answer with the store that it came from. The limits are those of a grant without any choice of the user.
+    fn call(&self, arguments: &str) -> (String, Store<Bare>) {
+        let limits = StoreLimitsBuilder::new()
+            .memory_size(256 << 20)
+            .table_elements(100_000)
+            .instances(256)
+            .build();
+        let mut table = ResourceTable::new();
+        table.set_max_capacity(1_000);
+        let bare = Bare { wasi: WasiCtx::builder().build(), table, limits };
+        let mut store = Store::new(&self.engine, bare);
+        store.limiter(|bare| &mut bare.limits);
+        store.set_hostcall_fuel(8 << 20);
+        store.set_max_component_handles(1_000);
+        store.epoch_deadline_callback(|_| Ok(UpdateDeadline::Continue(1)));
+        store.set_epoch_deadline(1);
+        let arguments = arguments.to_owned();
+        let answer = self.runtime.block_on(async {
+            let instance = self.code.instantiate_async(&mut store).await.unwrap();
+            let tool = instance.agentcommand_tool_tool();
+            tool.call_call(&mut store, "echo", &arguments).await.unwrap().unwrap()
+        });
+        (answer.text, store)
+    }
+}
+
+/// Links the host's interfaces as traps, so that the component can be instantiated.
+fn without_ours(linker: &mut Linker<Bare>, component: &Component) {
+    let engine = component.engine().clone();
+    for (name, import) in component.component_type().imports(&engine) {
+        let ComponentItem::ComponentInstance(interface) = import.ty else { continue };
+        if !name.starts_with("agentcommand:") {
+            continue;
+        }
+        let mut instance = linker.instance(name).unwrap();
+        for (name, export) in interface.exports(&engine) {
+            match export.ty {
+                ComponentItem::ComponentFunc(_) => {
+                    let trap = |_: StoreContextMut<'_, Bare>, _, _: &[Val], _: &mut [Val]| {
+                        Err(wasmtime::Error::msg("not here"))
+                    };
+                    instance.func_new(name, trap).unwrap();
+                }
+                ComponentItem::Resource(_) => {
+                    let kind = ResourceType::host::<()>();
+                    instance.resource(name, kind, |_, _| Ok(())).unwrap();
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Links WASI, and the host's interfaces as traps.
+fn linker(component: &Component) -> Linker<Bare> {
+    let mut linker = Linker::new(component.engine());
+    wasmtime_wasi::p2::add_to_linker_sync(&mut linker).unwrap();
+    without_ours(&mut linker, component);
+    linker
 }
 
 /// Measures from the first line of `main` to the answer, and the whole process from outside.
@@ -240,42 +357,13 @@ impl WasiView for Bare {
     }
 }
 
-/// Links the host's interfaces as traps, so that the component can be instantiated.
-fn without_ours(linker: &mut Linker<Bare>, component: &Component) {
-    let engine = component.engine().clone();
-    for (name, import) in component.component_type().imports(&engine) {
-        let ComponentItem::ComponentInstance(interface) = import.ty else { continue };
-        if !name.starts_with("agentcommand:") {
-            continue;
-        }
-        let mut instance = linker.instance(name).unwrap();
-        for (name, export) in interface.exports(&engine) {
-            match export.ty {
-                ComponentItem::ComponentFunc(_) => {
-                    let trap = |_: StoreContextMut<'_, Bare>, _, _: &[Val], _: &mut [Val]| {
-                        Err(wasmtime::Error::msg("not here"))
-                    };
-                    instance.func_new(name, trap).unwrap();
-                }
-                ComponentItem::Resource(_) => {
-                    let kind = ResourceType::host::<()>();
-                    instance.resource(name, kind, |_, _| Ok(())).unwrap();
-                }
-                _ => {}
-            }
-        }
-    }
-}
-
 impl Plain {
     fn new() -> Self {
         let mut config = Config::new();
         config.epoch_interruption(true);
         let engine = Engine::new(&config).unwrap();
-        let component = Component::new(&engine, bytes()).unwrap();
-        let mut linker = Linker::new(&engine);
-        wasmtime_wasi::p2::add_to_linker_sync(&mut linker).unwrap();
-        without_ours(&mut linker, &component);
+        let component = Component::new(&engine, bytes("hostile.wasm")).unwrap();
+        let linker = linker(&component);
         Self { engine, component, linker }
     }
 
