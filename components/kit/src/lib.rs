@@ -37,6 +37,7 @@ pub mod world;
 #[allow(
     clippy::all,
     clippy::allow_attributes_without_reason,
+    clippy::unwrap_used,
     missing_docs,
     unreachable_pub,
     unsafe_code,
@@ -49,6 +50,7 @@ pub mod bindings;
 #[allow(
     clippy::all,
     clippy::allow_attributes_without_reason,
+    clippy::unwrap_used,
     missing_docs,
     unreachable_pub,
     unsafe_code,

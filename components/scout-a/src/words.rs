@@ -126,7 +126,9 @@ mod tests {
 
     fn words(text: &str) -> Vec<String> {
         let mut words = vec![];
-        each(text.as_bytes(), |word| words.push(String::from_utf8_lossy(&word.to_ascii_lowercase()).into_owned()));
+        each(text.as_bytes(), |word| {
+            words.push(String::from_utf8_lossy(&word.to_ascii_lowercase()).into_owned())
+        });
         words
     }
 

@@ -88,12 +88,11 @@ fn is_id(name: &str) -> bool {
         && name.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))
 }
 
-/// Returns what a live session grants, with the bytes of its last build; `None` for a session that has ended.
-fn read(
-    dir: &Dir,
-    id: &str,
-    path: &Path,
-) -> Result<Option<(Approval, Result<Bytes, StoreError>)>, FileError> {
+/// The last build of a session: what is granted to it, and its bytes.
+type LastBuild = (Approval, Result<Bytes, StoreError>);
+
+/// Returns the last build of a live session; `None` for a session that has ended.
+fn read(dir: &Dir, id: &str, path: &Path) -> Result<Option<LastBuild>, FileError> {
     let path = path.join(id).join(FILE);
     // A link is no session: only a directory that act made has a lock.
     let Ok(session) = dir.subdirectory(id) else { return Ok(None) };
