@@ -9,21 +9,23 @@ pub struct Builtin {
     pub sha256: &'static str,
 }
 
+// Statics, because each place that uses a constant has a copy of its bytes in the program.
+
 include!(concat!(env!("OUT_DIR"), "/builtin_digests.rs"));
 
-pub const SCOUT_A: Builtin = Builtin {
+pub static SCOUT_A: Builtin = Builtin {
     name: "scout-a",
     bytes: include_bytes!(concat!(env!("OUT_DIR"), "/scout-a.wasm")),
     sha256: SCOUT_A_SHA256,
 };
 
-pub const SCOUT_B: Builtin = Builtin {
+pub static SCOUT_B: Builtin = Builtin {
     name: "scout-b",
     bytes: include_bytes!(concat!(env!("OUT_DIR"), "/scout-b.wasm")),
     sha256: SCOUT_B_SHA256,
 };
 
-pub const FILE_TOOLS: Builtin = Builtin {
+pub static FILE_TOOLS: Builtin = Builtin {
     name: "file-tools",
     bytes: include_bytes!(concat!(env!("OUT_DIR"), "/file-tools.wasm")),
     sha256: FILE_TOOLS_SHA256,
@@ -33,4 +35,4 @@ pub const FILE_TOOLS: Builtin = Builtin {
 #[cfg(any(test, feature = "testing"))]
 pub const TEST_COMPONENTS: &str = env!("ACT_TEST_COMPONENTS");
 
-pub const ALL: [Builtin; 3] = [SCOUT_A, SCOUT_B, FILE_TOOLS];
+pub static ALL: [Builtin; 3] = [SCOUT_A, SCOUT_B, FILE_TOOLS];
