@@ -1,7 +1,8 @@
 //! What every engine has to do for a run, whichever it is: first the interface by itself, then whole runs through it. No test
 //! here names an engine, and none asks one by another way than the interface of the Verifier.
 //!
-//! The engine is the one that `DOCKER_HOST` names, else the one of this machine. `scripts/test-podman` runs the suite on Podman.
+//! The engine is the one that `DOCKER_HOST` names, else the one of this machine. `scripts/test-podman` runs the suite on Podman,
+//! and `scripts/test-kubernetes` on a cluster.
 
 #![allow(
     clippy::expect_used,

@@ -1,21 +1,25 @@
 //! An engine to test, the containers and volumes of one test, and a repository for runs.
 
 use std::collections::HashMap;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use act_audit::Audit;
-use act_config::{Limits, Pipeline, SourceWrites, Step, User, Workspace};
+use act_config::{
+    ClusterPlace, EngineKind, EnginePlace, EngineSettings, Limits, Pipeline, SourceWrites, Step,
+    User, Workspace,
+};
 use act_core::event::{Event, EventKind, Events, Sink};
 use act_core::secret::Secrets;
 use act_core::verification::{Verification, Verifier};
 use act_records::artifacts::ArtifactDir;
 use act_records::store::Store;
 use act_verifier::driver::{
-    Command, ContainerRequest, Driver, DriverError, Fault, Labelled, Mount, MountSource, Network,
-    NewVolume, StepUser,
+    Ability, Command, ContainerRequest, Driver, DriverError, Fault, Labelled, Mount, MountSource,
+    Network, NewVolume, Role, StepUser,
 };
 use act_verifier::{DockerVerifier, Downloads, Engine, StepTimes, VerificationConfig};
 use act_workspace::OpenRoot;
@@ -30,16 +34,84 @@ const TEST: &str = "act.test.engine";
 /// How long a test waits for what an engine does by itself.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
+/// Returns the settings of the cluster of the tests: the namespace that `ACT_TEST_NAMESPACE` names with the loader of
+/// `ACT_TEST_LOADER`, whose nodes have the images already. `None` if the engine of the tests answers Docker's API.
+pub(crate) fn cluster(slots: u32) -> Option<EngineSettings> {
+    let namespace = std::env::var("ACT_TEST_NAMESPACE").ok()?;
+    let loader = std::env::var("ACT_TEST_LOADER").ok()?;
+    let requests = [("cpu", "50m"), ("memory", "32Mi")];
+    let place = ClusterPlace {
+        context: None,
+        namespace,
+        loader,
+        requests: requests.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
+        processes_by_cluster: false,
+    };
+    Some(EngineSettings {
+        name: "lab".to_owned(),
+        kind: EngineKind::Kubernetes,
+        place: EnginePlace::Cluster(place),
+        id: None,
+        labels: [].into(),
+        slots,
+    })
+}
+
+/// Listens at an address that a container with a network reaches, and returns that address; `None` where the engine takes the
+/// interface away from a container without one.
+pub(crate) fn outside() -> Option<SocketAddr> {
+    let host = std::env::var("ACT_TEST_OUTSIDE").ok()?;
+    let listener = std::net::TcpListener::bind((host.as_str(), 0)).unwrap();
+    let address = listener.local_addr().unwrap();
+    std::thread::spawn(move || listener.incoming().for_each(drop));
+    Some(address)
+}
+
+/// Returns the script that prints 1 if a container has a network, and 0 otherwise.
+pub(crate) fn look_for_network(outside: Option<SocketAddr>) -> String {
+    match outside {
+        None => "ls /sys/class/net | grep -v '^lo$' | wc -l".to_owned(),
+        Some(address) => format!(
+            "if nc -w 2 {} {} </dev/null; then echo 1; else echo 0; fi",
+            address.ip(),
+            address.port()
+        ),
+    }
+}
+
+/// Returns whether the engine of the tests can do what a test is about; otherwise the test is skipped with the reason.
+pub(crate) async fn can(ability: Ability) -> bool {
+    let engine = engine().await;
+    let lacks = &engine.driver().facts().lacks;
+    match lacks.iter().find(|(lacking, _)| *lacking == ability) {
+        None => true,
+        Some((_, why)) => {
+            act_core::testing::skip(&format!("the engine declares that it cannot: {why}"));
+            false
+        }
+    }
+}
+
 pub(crate) async fn engine() -> Engine {
+    if let Some(settings) = cluster(16) {
+        static CLUSTER: OnceCell<Engine> = OnceCell::const_new();
+        let connect = || async { Engine::connect_to_named(&settings).await.unwrap() };
+        return CLUSTER.get_or_init(connect).await.clone();
+    }
     let engine = Engine::connect().await.unwrap_or_else(|error| {
         panic!("these tests need a container engine, scripts/setup starts one: {error}")
     });
     static IMAGE: OnceCell<()> = OnceCell::const_new();
-    let (name, tag) = image::BUSYBOX.rsplit_once(':').unwrap();
-    IMAGE
-        .get_or_init(|| async { engine.import_image(name, tag, image::busybox()).await.unwrap() })
-        .await;
+    IMAGE.get_or_init(|| have(&engine, image::BUSYBOX, image::busybox())).await;
     engine
+}
+
+/// Gives an image to the engine. The nodes of a cluster have it already.
+pub(crate) async fn have(engine: &Engine, image: &str, archive: Vec<u8>) {
+    if cluster(1).is_none() {
+        let (name, tag) = image.rsplit_once(':').unwrap();
+        engine.import_image(name, tag, archive).await.unwrap();
+    }
 }
 
 /// A name that no other test uses, in whatever process.
@@ -83,6 +155,7 @@ impl Sandbox {
         let image =
             engine.find_image(image::BUSYBOX).await.unwrap().expect("the image of the tests");
         ContainerRequest {
+            role: Role::Steps,
             image_id: image.id,
             mounts: vec![],
             environment: vec!["GIVEN=by the request".to_owned()],

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use act_core::verification::{ErrorType, FailReason, Verdict, Verification, Verifier, WarningCode};
 
 use crate::image;
-use crate::place::Project;
+use crate::place::{Project, have, look_for_network, outside};
 
 fn error_type(verification: &Verification) -> Option<ErrorType> {
     verification.verdict.infra().map(|error| error.error_type)
@@ -199,7 +199,7 @@ async fn a_step_that_kills_itself_is_a_failed_step() {
 // VERIFIER-10
 #[tokio::test(flavor = "multi_thread")]
 async fn only_the_step_that_was_given_a_network_has_one() {
-    let look = "ls /sys/class/net | grep -v '^lo$' | wc -l";
+    let look = &look_for_network(outside());
     let project = Project::new()
         .await
         .step("before", look)
@@ -256,9 +256,7 @@ async fn an_image_that_nobody_has_and_one_without_a_shell_are_named() {
     assert_eq!(refused.error_type, ErrorType::ImagePull, "{refused:?}");
     assert!(refused.message.contains(missing), "{refused:?}");
 
-    let (name, tag) = image::EMPTY.rsplit_once(':').unwrap();
-    let nothing = tar::Builder::new(vec![]).into_inner().unwrap();
-    engine.import_image(name, tag, nothing).await.unwrap();
+    have(engine, image::EMPTY, tar::Builder::new(vec![]).into_inner().unwrap()).await;
     let empty = engine.find_image(image::EMPTY).await.unwrap().unwrap();
     let verifier = act_verifier::DockerVerifier { image: empty, ..project.verifier().await };
     let run = verifier.run(1, &project.cancel).await.unwrap();

@@ -4,13 +4,17 @@ use act_config::{EngineKind, EnginePlace, EngineSettings};
 use act_core::verification::Verdict;
 use act_verifier::Engine;
 
-use crate::place::{Project, engine};
+use crate::place::{Project, cluster, engine};
 
 /// The engine of the tests as `engines.toml` would name it.
 async fn shared(
     kind: Option<EngineKind>,
     slots: u32,
 ) -> Result<Engine, act_verifier::EngineUnavailable> {
+    if let Some(settings) = cluster(slots) {
+        let settings = EngineSettings { kind: kind.unwrap_or(EngineKind::Kubernetes), ..settings };
+        return Engine::connect_to_named(&settings).await;
+    }
     let found = engine().await;
     let of = match found.identity().name.as_str() {
         "podman" => EngineKind::Podman,
@@ -74,7 +78,7 @@ async fn a_run_waits_for_a_slot_and_says_for_whom_and_a_cancelled_one_takes_none
 #[tokio::test(flavor = "multi_thread")]
 async fn an_engine_of_another_kind_than_the_file_says_is_refused() {
     let other = match engine().await.identity().name.as_str() {
-        "podman" => EngineKind::Docker,
+        "podman" | "kubernetes" => EngineKind::Docker,
         _ => EngineKind::Podman,
     };
     let refused = shared(Some(other), 2).await.unwrap_err().to_string();

@@ -55,6 +55,22 @@ enum Action {
         /// Name of the engine in engines.toml
         name: String,
     },
+    /// Print what a namespace of Kubernetes needs for runs: its Pod security, a role and a quota
+    #[command(
+        after_long_help = "Examples:\n  act engines rbac act | kubectl apply -f -\n  kubectl create rolebinding act --role act --user me -n act"
+    )]
+    Rbac {
+        /// Name of the namespace
+        namespace: String,
+    },
+    /// Write the image that Pods of Kubernetes get beside the image of the steps, as an OCI archive
+    #[command(
+        after_long_help = "Examples:\n  act engines image act-loader.tar\n  skopeo copy oci-archive:act-loader.tar docker://registry.example/act-loader:1"
+    )]
+    Image {
+        /// The file to write
+        file: std::path::PathBuf,
+    },
 }
 
 impl Engines {
@@ -84,6 +100,28 @@ impl Engines {
                 let engine = Engine::of(&state);
                 answer(output, &Document::Checked(&engine), || engine.lines());
                 Ok(if state.answer.is_ok() { Exit::Ok } else { Exit::Infra })
+            }
+            Some(Action::Rbac { namespace }) => {
+                let list = serde_json::json!({
+                    "apiVersion": "v1", "kind": "List", "items": act_verifier::rights(&namespace),
+                });
+                // kubectl reads JSON as well as YAML.
+                output.result_line(&Line::plain(format!("{list:#}")));
+                Ok(Exit::Ok)
+            }
+            Some(Action::Image { file }) => {
+                let failed = |error: std::io::Error| {
+                    Failure::refused("image_not_written", format!("{}: {error}", file.display()))
+                };
+                let image = act_verifier::LoaderImage::new().map_err(failed)?;
+                // An image that is there is not replaced, because nothing says that it is one.
+                std::fs::File::create_new(&file).and_then(|to| image.write(to)).map_err(failed)?;
+                output.result_line(&Line::plain(format!(
+                    "{} has the image {}; copy it to a registry of the cluster, and name it there as `loader` in \
+                     engines.toml: NAME@{}",
+                    file.display(), image.digest, image.digest
+                )));
+                Ok(Exit::Ok)
             }
         }
     }
@@ -162,6 +200,10 @@ impl Engine {
             place: match &settings.place {
                 EnginePlace::Endpoint { address, .. } => address.clone(),
                 EnginePlace::Context(name) => format!("context {name}"),
+                EnginePlace::Cluster(place) => {
+                    let context = place.context.as_deref().unwrap_or("current");
+                    format!("namespace {} of context {context}", place.namespace)
+                }
             },
             slots: settings.slots,
             answer: found,

@@ -58,6 +58,7 @@ pub struct EngineSettings {
 pub enum EngineKind {
     Docker,
     Podman,
+    Kubernetes,
 }
 
 impl EngineKind {
@@ -66,6 +67,7 @@ impl EngineKind {
         match self {
             Self::Docker => "docker",
             Self::Podman => "podman",
+            Self::Kubernetes => "kubernetes",
         }
     }
 }
@@ -77,6 +79,22 @@ pub enum EnginePlace {
     Endpoint { address: String, certificates: Option<PathBuf> },
     /// A context of Docker's client.
     Context(String),
+    /// A namespace of a Kubernetes cluster.
+    Cluster(ClusterPlace),
+}
+
+/// A namespace of a Kubernetes cluster, as the user's kubeconfig reaches it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClusterPlace {
+    /// `None` for the current context of the kubeconfig.
+    pub context: Option<String>,
+    pub namespace: String,
+    /// The image that `act engines image` writes, as the cluster finds it.
+    pub loader: String,
+    /// What the container of the steps asks the scheduler for; its limits are those of `agent.yaml`.
+    pub requests: Labels,
+    /// The cluster limits processes in a way that a Pod cannot see.
+    pub processes_by_cluster: bool,
 }
 
 #[derive(Deserialize)]
@@ -97,6 +115,10 @@ struct RawEngine {
     id: Option<Spanned<String>>,
     labels: Option<Spanned<Labels>>,
     slots: Option<Spanned<i64>>,
+    namespace: Option<Spanned<String>>,
+    loader: Option<Spanned<String>>,
+    requests: Option<Spanned<Labels>>,
+    pids: Option<Spanned<String>>,
 }
 
 impl Engines {
@@ -152,7 +174,7 @@ fn engine(
     start: usize,
     raw: RawEngine,
 ) -> Result<EngineSettings, SettingsError> {
-    let RawEngine { name, kind, endpoint, context, certificates, id, labels, slots } = raw;
+    let RawEngine { name, kind, id, labels, slots, .. } = &raw;
     if !is_name(name.get_ref()) {
         let why = format!(
             "`name` has 1 to {MAX_NAME} of the characters a-z, 0-9 and `-`, and begins with a letter"
@@ -162,41 +184,16 @@ fn engine(
     let kind = match kind.get_ref().as_str() {
         "docker" => EngineKind::Docker,
         "podman" => EngineKind::Podman,
-        "kubernetes" => {
-            let why =
-                "this version of act runs no pipeline on kubernetes; `kind` is docker or podman";
-            return Err(source.malformed(kind.span().start, why));
-        }
-        _ => return Err(source.malformed(kind.span().start, "`kind` is docker or podman")),
-    };
-    let place = match (endpoint, context) {
-        (Some(endpoint), None) => {
-            let address = address(source, &endpoint)?;
-            let certificates = match certificates {
-                Some(path) => Some(directory(source, &path, &address)?),
-                None if address.starts_with("https://") => {
-                    let why = "https:// needs `certificates`, a directory with ca.pem, cert.pem and key.pem";
-                    return Err(source.malformed(endpoint.span().start, why));
-                }
-                None => None,
-            };
-            EnginePlace::Endpoint { address, certificates }
-        }
-        (None, Some(context)) => {
-            if let Some(certificates) = certificates {
-                let why = "`certificates` belongs to an `endpoint`; a context has its own";
-                return Err(source.malformed(certificates.span().start, why));
-            }
-            let Some(name) = source.line("context", Some(context))? else {
-                return Err(source.malformed(start, "`context` is empty"));
-            };
-            EnginePlace::Context(name)
-        }
+        "kubernetes" => EngineKind::Kubernetes,
         _ => {
-            let why = "an engine has either an `endpoint`, such as unix:///run/podman/podman.sock, or a `context` of \
-                       Docker's client";
-            return Err(source.malformed(start, why));
+            return Err(
+                source.malformed(kind.span().start, "`kind` is docker, podman or kubernetes")
+            );
         }
+    };
+    let place = match kind {
+        EngineKind::Kubernetes => EnginePlace::Cluster(cluster(source, start, &raw)?),
+        EngineKind::Docker | EngineKind::Podman => container_place(source, start, &raw)?,
     };
     let slots = match slots {
         None => DEFAULT_SLOTS,
@@ -213,15 +210,135 @@ fn engine(
             let why = "`id` is what `act engines check` shows: letters, digits and `:._-`";
             return Err(source.malformed(id.span().start, why));
         }
-        id => id.map(Spanned::into_inner),
+        id => id.as_ref().map(|id| id.get_ref().clone()),
     };
     let labels = match labels {
         Some(labels) if !are_labels(labels.get_ref()) => {
             return Err(source.malformed(labels.span().start, LABELS));
         }
-        labels => labels.map(Spanned::into_inner).unwrap_or_default(),
+        labels => labels.as_ref().map(|labels| labels.get_ref().clone()).unwrap_or_default(),
     };
-    Ok(EngineSettings { name: name.into_inner(), kind, place, id, labels, slots })
+    Ok(EngineSettings { name: name.get_ref().clone(), kind, place, id, labels, slots })
+}
+
+/// Returns where an engine of containers is.
+fn container_place(
+    source: Source<'_>,
+    start: usize,
+    raw: &RawEngine,
+) -> Result<EnginePlace, SettingsError> {
+    let RawEngine { endpoint, context, certificates, namespace, loader, requests, pids, .. } = raw;
+    let of_clusters = [
+        namespace.as_ref().map(|key| ("namespace", key.span())),
+        loader.as_ref().map(|key| ("loader", key.span())),
+        requests.as_ref().map(|key| ("requests", key.span())),
+        pids.as_ref().map(|key| ("pids", key.span())),
+    ];
+    if let Some((key, span)) = of_clusters.into_iter().flatten().next() {
+        let why = format!("`{key}` belongs to an engine of the kind kubernetes");
+        return Err(source.malformed(span.start, &why));
+    }
+    match (endpoint, context) {
+        (Some(endpoint), None) => {
+            let address = address(source, endpoint)?;
+            let certificates = match certificates {
+                Some(path) => Some(directory(source, path, &address)?),
+                None if address.starts_with("https://") => {
+                    let why = "https:// needs `certificates`, a directory with ca.pem, cert.pem and key.pem";
+                    return Err(source.malformed(endpoint.span().start, why));
+                }
+                None => None,
+            };
+            Ok(EnginePlace::Endpoint { address, certificates })
+        }
+        (None, Some(context)) => {
+            if let Some(certificates) = certificates {
+                let why = "`certificates` belongs to an `endpoint`; a context has its own";
+                return Err(source.malformed(certificates.span().start, why));
+            }
+            let Some(name) = source.line("context", Some(context.clone()))? else {
+                return Err(source.malformed(start, "`context` is empty"));
+            };
+            Ok(EnginePlace::Context(name))
+        }
+        _ => {
+            let why = "an engine has either an `endpoint`, such as unix:///run/podman/podman.sock, or a `context` of \
+                       Docker's client";
+            Err(source.malformed(start, why))
+        }
+    }
+}
+
+/// Returns where a cluster is.
+fn cluster(
+    source: Source<'_>,
+    start: usize,
+    raw: &RawEngine,
+) -> Result<ClusterPlace, SettingsError> {
+    let RawEngine { endpoint, context, certificates, namespace, loader, requests, pids, .. } = raw;
+    if let Some(key) = endpoint.as_ref().or(certificates.as_ref()) {
+        let why = "the address and the certificates of a cluster are in the kubeconfig; name its `context`";
+        return Err(source.malformed(key.span().start, why));
+    }
+    let context = match context {
+        Some(context) => source.line("context", Some(context.clone()))?,
+        None => None,
+    };
+    let namespace = match namespace {
+        Some(name) if is_name(name.get_ref()) => name.get_ref().clone(),
+        Some(name) => {
+            let why = "`namespace` has 1 to 63 of the characters a-z, 0-9 and `-`, and begins with a letter";
+            return Err(source.malformed(name.span().start, why));
+        }
+        None => {
+            let why = "an engine of the kind kubernetes has a `namespace`, which runs of act have for themselves";
+            return Err(source.malformed(start, why));
+        }
+    };
+    let loader = match loader {
+        Some(image) if is_by_digest(image.get_ref()) => image.get_ref().clone(),
+        Some(image) => {
+            let why = "`loader` is the image that `act engines image` writes, with its digest: NAME@sha256:DIGEST";
+            return Err(source.malformed(image.span().start, why));
+        }
+        None => {
+            let why = "an engine of the kind kubernetes has a `loader`, the image that `act engines image` writes";
+            return Err(source.malformed(start, why));
+        }
+    };
+    let requests = match requests {
+        None => Labels::new(),
+        Some(requests) => {
+            let known = |(key, value): (&String, &String)| {
+                ["cpu", "memory"].contains(&key.as_str()) && is_label_value(value, "")
+            };
+            if !requests.get_ref().iter().all(known) {
+                let why = "`requests` has `cpu` and `memory`, such as { cpu = \"500m\", memory = \"512Mi\" }";
+                return Err(source.malformed(requests.span().start, why));
+            }
+            requests.get_ref().clone()
+        }
+    };
+    let processes_by_cluster = match pids {
+        None => false,
+        Some(pids) if pids.get_ref() == "cluster" => true,
+        Some(pids) => {
+            let why = "`pids` is \"cluster\", if the cluster limits processes in a way that a Pod cannot see";
+            return Err(source.malformed(pids.span().start, why));
+        }
+    };
+    Ok(ClusterPlace { context, namespace, loader, requests, processes_by_cluster })
+}
+
+/// Returns whether an image is named by its digest, so that no tag decides which program fills the volumes.
+fn is_by_digest(image: &str) -> bool {
+    let Some((name, digest)) = image.split_once("@sha256:") else { return false };
+    let of_name = |c: char| c.is_ascii_alphanumeric() || "._-/:".contains(c);
+    !name.is_empty()
+        && image.len() <= 512
+        && name.chars().all(of_name)
+        && digest.len() == 64
+        && digest.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
 /// The form of labels, for messages.
@@ -366,13 +483,24 @@ mod tests {
             (
                 "[[engine]]\nname = \"a\"\nkind = \"slurm\"\ncontext = \"c\"".into(),
                 "3:8",
-                "docker or podman",
+                "docker, podman or kubernetes",
             ),
             (
                 "[[engine]]\nname = \"a\"\nkind = \"kubernetes\"\ncontext = \"c\"".into(),
-                "3:8",
-                "kubernetes",
+                "1:",
+                "`namespace`",
             ),
+            (
+                "[[engine]]\nname = \"a\"\nkind = \"kubernetes\"\nnamespace = \"n\"".into(),
+                "1:",
+                "`loader`",
+            ),
+            (
+                "[[engine]]\nname = \"a\"\nkind = \"kubernetes\"\nnamespace = \"n\"\nloader = \"act:1\"".into(),
+                "5:10",
+                "with its digest",
+            ),
+            (entry("context = \"c\"\nnamespace = \"n\""), "5:13", "kind kubernetes"),
             ("[[engine]]\nname = \"a\"\ncontext = \"c\"".into(), "1:", "kind"),
             ("[engine]\nname = \"a\"".into(), "1:", "invalid type"),
         ] {

@@ -33,7 +33,7 @@ pub use ceiling::{
     COST_LIMIT, ConfigCeiling, DEFAULT_MAX_TOKENS, VerifierTable, effective, is_cost_limit,
 };
 pub use checks::{CheckMode, CheckRefused, CheckTemplate, Checks, MAX_CHECK};
-pub use engines::{EngineKind, EnginePlace, EngineSettings, Engines, Labels};
+pub use engines::{ClusterPlace, EngineKind, EnginePlace, EngineSettings, Engines, Labels};
 pub use error::{ConfigError, ModelAccessError, Position, SettingsError};
 pub use load::{Root, find_root, load};
 pub use prices::{PriceSource, Priced, cost_limit, toml_cost_limit};

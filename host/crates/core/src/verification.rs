@@ -370,6 +370,9 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_closed: Option<Vec<String>>,
     pub engine: EngineIdentity,
+    /// The node of the cluster on which the steps ran; absent for an engine that is no cluster, and where none ran.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     pub components: Vec<ComponentDigest>,
     /// Places where the tests of the task demand less than at its start, or something else; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -430,6 +433,11 @@ pub struct EngineIdentity {
     /// The id of the engine, as it reports it; absent where it has none that lasts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub id: Option<String>,
+    /// The address of the API server, of an engine that is a namespace of a Kubernetes cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
     /// The name of the engine in the user's `engines.toml`; absent for an engine that was found without that file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<String>,
@@ -437,8 +445,11 @@ pub struct EngineIdentity {
 
 impl std::fmt::Display for EngineIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { name, version, id, entry } = self;
+        let Self { name, version, id, cluster, namespace, entry } = self;
         write!(f, "{name} {version}")?;
+        if let (Some(cluster), Some(namespace)) = (cluster, namespace) {
+            write!(f, ", namespace {namespace} at {cluster}")?;
+        }
         if let Some(id) = id {
             write!(f, ", id {id}")?;
         }

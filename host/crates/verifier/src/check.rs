@@ -261,7 +261,16 @@ impl Check<'_> {
             let request = self.verifier.request(&self.dir, &mut workspace, image_id, steps);
             let layered = !request.volumes.is_empty();
             let name = container_name(&self.dir);
-            match Container::start(engine, name, request, image, audit, self.cancel).await {
+            let created = Container::create(engine, name, request, image, audit, self.cancel).await;
+            let started = match created {
+                Ok(Some(created)) => {
+                    let sent = workspace.send(&self.verifier, &self.dir, self.cancel).await;
+                    created.start(sent, audit, self.cancel).await
+                }
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            };
+            match started {
                 Ok(Some(container)) => {
                     if layered {
                         engine.mounted_overlays(true);

@@ -331,6 +331,11 @@ pub fn unreachable_addresses(architecture: &str, private_network: bool) -> Optio
     Some(closed(!private_network).map(Range::name).collect())
 }
 
+/// Returns the ranges that are closed, each with its prefix length.
+pub(crate) fn closed_ranges(private: bool) -> Vec<String> {
+    closed(private).map(|range| format!("{}/{}", range.address, range.bits)).collect()
+}
+
 impl DockerVerifier {
     /// Closes the addresses that the steps of a container are not to reach. Returns their words for the manifest, or the reason
     /// why they stay reachable; `None` if no step has a network, or the run was cancelled.
@@ -346,6 +351,9 @@ impl DockerVerifier {
     ) -> Result<Option<Result<Vec<String>, Warning>>, InfraError> {
         if !steps.iter().any(|step| step.network) {
             return Ok(None);
+        }
+        if let Some(closed) = self.engine.driver().closed(&container.name) {
+            return Ok(Some(Ok(closed)));
         }
         let private = !self.config.pipeline.private_network;
         let why = match self.send_rules(run, container, private, cancel).await {

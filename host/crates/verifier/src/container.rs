@@ -28,6 +28,8 @@ pub(crate) struct Container {
     pub(crate) oom: OomWatch,
     /// The process id of PID 1 on this machine, if the engine runs here.
     pub(crate) pid: Option<u32>,
+    /// The machine of the engine that it is on, where the engine has several.
+    pub(crate) node: Option<String>,
     guard: Guard,
 }
 
@@ -39,21 +41,39 @@ pub(crate) struct State {
 }
 
 impl Container {
-    /// Creates a container, writes its files and starts it. Returns `None` when cancelled.
+    /// Creates a container and starts it. Returns `None` when cancelled.
+    ///
+    /// # Errors
+    /// The errors of [`Container::create`] and [`Created::start`].
+    pub(crate) async fn start(
+        engine: &Engine,
+        name: String,
+        request: ContainerRequest,
+        image: &ResolvedImage,
+        audit: &Audit,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Self>, InfraError> {
+        match Self::create(engine, name, request, image, audit, cancel).await? {
+            Some(created) => created.start(Ok(true), audit, cancel).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Creates a container and writes its files. Returns `None` when cancelled.
     ///
     /// `act` chooses the name and arms the guard before the engine is asked, so the container cannot be lost at any
     /// moment.
     ///
     /// # Errors
     /// The engine or the audit log fails, or a volume of the image would hide a mount. No container is left then.
-    pub(crate) async fn start(
+    pub(crate) async fn create(
         engine: &Engine,
         name: String,
         mut request: ContainerRequest,
         image: &ResolvedImage,
         audit: &Audit,
         cancel: &CancellationToken,
-    ) -> Result<Option<Self>, InfraError> {
+    ) -> Result<Option<Created>, InfraError> {
         if let Some(volume) = hiding_volume(&image.volumes, &request.mounts) {
             return Err(InfraError::new(
                 ErrorType::ContainerCreation,
@@ -65,7 +85,6 @@ impl Container {
             ));
         }
         let volumes = std::mem::take(&mut request.volumes);
-        let files = std::mem::take(&mut request.files);
         let names = volumes.iter().map(|volume| volume.name.clone()).collect();
         let guard = Guard::arm(engine, &name, names);
         audit.append(requested(engine, &name, &request)).map_err(unrecorded)?;
@@ -85,33 +104,24 @@ impl Container {
                 return Ok(None);
             }
         };
-        let started = async {
+        let written = async {
             created.map_err(|error| creation_failed(image, error))?;
-            for file in &files {
+            for file in &request.files {
                 engine.put_file(&name, file).await?;
             }
-            let mut oom = OomWatch::new(engine, &name);
-            engine.start(&name).await?;
-            let found = engine.inspect(&name).await?;
-            audit.append(inspected(&name, &found)).map_err(unrecorded)?;
-            let pid = local_pid(engine, &found);
-            oom.count_with(kill_counter(pid, &found));
-            Ok::<_, InfraError>((oom, pid))
+            Ok::<_, InfraError>(())
         };
-        let started = tokio::select! {
-            started = started => started,
-            () = cancel.cancelled() => {
-                guard.remove().await?;
-                return Ok(None);
+        let written = cancel.run_until_cancelled(written).await;
+        let created = Created { engine: engine.clone(), name: name.clone(), guard };
+        match written {
+            Some(Ok(())) => Ok(Some(created)),
+            None => {
+                created.guard.remove().await?;
+                Ok(None)
             }
-        };
-        match started {
-            Ok((oom, pid)) => {
-                Ok(Some(Self { engine: engine.clone(), name: name.clone(), oom, pid, guard }))
-            }
-            Err(error) => {
+            Some(Err(error)) => {
                 // The first failure is the one to report.
-                let _ = guard.remove().await;
+                let _ = created.guard.remove().await;
                 Err(error)
             }
         }
@@ -134,6 +144,56 @@ impl Container {
                 Ok(State { running: false, oom_killed: false })
             }
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// A container that has its files and was not started. It is removed when this is dropped.
+pub(crate) struct Created {
+    engine: Engine,
+    name: String,
+    guard: Guard,
+}
+
+impl Created {
+    /// Starts the container. `filled` says whether its volumes have what they need; it is false when cancelled. Returns `None`
+    /// when cancelled.
+    ///
+    /// # Errors
+    /// The error of `filled`; the engine or the audit log fails. No container is left then.
+    pub(crate) async fn start(
+        self,
+        filled: Result<bool, InfraError>,
+        audit: &Audit,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Container>, InfraError> {
+        let Self { engine, name, guard } = self;
+        let started = async {
+            if !filled? {
+                return Ok(None);
+            }
+            let mut oom = OomWatch::new(&engine, &name);
+            engine.start(&name).await?;
+            let found = engine.inspect(&name).await?;
+            audit.append(inspected(&name, &found)).map_err(unrecorded)?;
+            let pid = local_pid(&engine, &found);
+            oom.count_with(kill_counter(pid, &found));
+            Ok::<_, InfraError>(Some((oom, pid, found.node)))
+        };
+        let started = cancel.run_until_cancelled(started).await;
+        match started {
+            Some(Ok(Some((oom, pid, node)))) => {
+                Ok(Some(Container { engine: engine.clone(), name, oom, pid, node, guard }))
+            }
+            None | Some(Ok(None)) => {
+                guard.remove().await?;
+                Ok(None)
+            }
+            Some(Err(error)) => {
+                // The first failure is the one to report.
+                let _ = guard.remove().await;
+                Err(error)
+            }
         }
     }
 }
@@ -253,6 +313,7 @@ fn inspected(name: &str, found: &Inspected) -> Entry {
         .digest("inspect", Some(&canonical_digest(&found.description)))
         .digest("container", found.id.as_deref())
         .names(isolation(&found.description))
+        .names(found.node.iter().map(|node| format!("node={node}")))
 }
 
 /// Returns the digest of a description's JSON with sorted keys.

@@ -93,6 +93,8 @@ impl DockerApi {
             version: version.version.as_deref().and_then(word).unwrap_or_default(),
             // Podman invents another one for each answer.
             id: info.id.as_deref().filter(|_| !podman).and_then(word),
+            cluster: None,
+            namespace: None,
             entry: None,
         };
         let lacks = lacks(&info);
@@ -599,6 +601,7 @@ fn inspected(found: ContainerInspectResponse) -> Inspected {
         pid: state.pid,
         running: state.running.unwrap_or(false),
         oom_killed: state.oom_killed.unwrap_or(false),
+        node: None,
         description: Description {
             whole,
             user: found.config.and_then(|config| config.user),
@@ -730,7 +733,7 @@ fn shown(host: &str) -> String {
 }
 
 /// Returns a word that the engine chose, or `None` if it is no word: it is stored, printed and compared.
-fn word(text: &str) -> Option<String> {
+pub(crate) fn word(text: &str) -> Option<String> {
     const LONGEST: usize = 128;
     let fits = |c: char| c.is_ascii_graphic();
     ((1..=LONGEST).contains(&text.len()) && text.chars().all(fits)).then(|| text.to_owned())
@@ -854,6 +857,11 @@ pub(crate) fn named_address(
                     .to_owned(),
             })
         }
+        EnginePlace::Cluster(place) => Err(EngineUnavailable {
+            host: format!("the namespace {}", place.namespace),
+            why: "a cluster does not answer Docker's API".to_owned(),
+            hint: "`kind` in engines.toml is kubernetes for it".to_owned(),
+        }),
     }
 }
 
@@ -934,6 +942,7 @@ mod tests {
     use crate::container::{self, canonical_digest};
     use crate::engine_error::{EngineError, Phase};
     use crate::remote_engine::FileSharing;
+    use crate::request::Role;
     use crate::request::StepUser;
     use act_config::Limits;
     use act_core::verification::{ErrorType, InfraError};
@@ -1108,6 +1117,7 @@ mod tests {
     #[test]
     fn limits_are_a_quota_and_memory_without_swap() {
         let request = |cpus, network, user| ContainerRequest {
+            role: Role::Steps,
             image_id: "sha256:x".into(),
             mounts: vec![],
             volumes: vec![],
@@ -1143,6 +1153,7 @@ mod tests {
     #[test]
     fn only_root_by_request_gets_capabilities_and_only_five() {
         let request = ContainerRequest {
+            role: Role::Steps,
             image_id: "sha256:x".into(),
             mounts: vec![],
             volumes: vec![],
@@ -1168,6 +1179,7 @@ mod tests {
     #[test]
     fn the_helper_of_a_network_runs_one_program_with_one_capability() {
         let request = ContainerRequest {
+            role: Role::Steps,
             image_id: "sha256:x".into(),
             mounts: vec![],
             volumes: vec![],
@@ -1197,6 +1209,7 @@ mod tests {
     fn a_network_without_icmp_has_no_group_that_may_open_its_sockets() {
         let sysctls = |network| {
             let request = ContainerRequest {
+                role: Role::Steps,
                 image_id: "sha256:x".into(),
                 mounts: vec![],
                 volumes: vec![],

@@ -14,7 +14,7 @@ use crate::pipeline::{
     VerificationConfig, after_run, cut_off_warning, dev_warning, oom_warning, run_steps,
 };
 use crate::remote_engine::{self, VolumeStore};
-use crate::request::{ContainerRequest, Network, StepUser, bind, step_environment};
+use crate::request::{ContainerRequest, Network, Role, StepUser, bind, step_environment};
 use crate::step_times::StepTimes;
 use crate::steps::{ContainerSteps, RunLog};
 use crate::warm::{WarmEnd, WarmRuns};
@@ -231,6 +231,7 @@ impl DockerVerifier {
         let readonly = workspace.view == View::Readonly;
         let ca_bundle = pipeline.ca_bundle.is_some();
         ContainerRequest {
+            role: Role::Steps,
             image_id: image_id.to_owned(),
             mounts: std::mem::take(&mut workspace.mounts),
             volumes: std::mem::take(&mut workspace.overlays),
@@ -377,6 +378,7 @@ impl<'a> Run<'a> {
             base: base.as_ref().map(|(base, _)| base.record.key.clone()),
             network_closed: None,
             engine: verifier.engine.identity().clone(),
+            node: None,
             components: verifier.components.clone(),
             tests_weakened: verifier
                 .tests_weakened
@@ -553,8 +555,6 @@ impl<'a> Run<'a> {
             let Some(mut workspace) = self.prepare(include, with).await? else {
                 return Ok(None);
             };
-            self.manifest.tree_digest = Some(workspace.digest.clone());
-            self.manifest.git_tree.clone_from(&workspace.git_tree);
             self.view = Some(workspace.view);
             self.cache = workspace.cache.take();
             self.warnings.append(&mut workspace.warnings);
@@ -569,14 +569,31 @@ impl<'a> Run<'a> {
             let layered = !request.volumes.is_empty();
             let name = container_name(&self.dir);
             act_core::fail_point::reach("run_prepared");
-            let started = Container::start(engine, name, request, image, audit, self.cancel).await;
+            let created = Container::create(engine, name, request, image, audit, self.cancel).await;
+            let started = match created {
+                Ok(Some(created)) => {
+                    let sent = workspace.send(verifier, &self.dir, self.cancel).await;
+                    created.start(sent, audit, self.cancel).await
+                }
+                Ok(None) => Ok(None),
+                Err(error) => Err(error),
+            };
             let error = match started {
                 Ok(Some(container)) => {
+                    self.manifest.tree_digest = Some(workspace.digest.clone());
+                    self.manifest.git_tree.clone_from(&workspace.git_tree);
+                    self.manifest.node.clone_from(&container.node);
                     if layered {
                         engine.mounted_overlays(true);
                     }
                     if !self.remote
                         && let Err(error) = self.check_mounts(workspace.view, &container).await
+                    {
+                        container.remove().await?;
+                        return Err(error);
+                    }
+                    if self.remote
+                        && let Err(error) = check_tree(&workspace, &container).await
                     {
                         container.remove().await?;
                         return Err(error);
@@ -934,6 +951,21 @@ fn is_mounted(pid: u32, target: &str, prepared: Identity) -> bool {
     match Dir::open(Path::new(&format!("/proc/{pid}/root{target}"))) {
         Ok(mounted) => mounted.identity().is_ok_and(|mounted| mounted == prepared),
         Err(_) => true,
+    }
+}
+
+/// Checks that the steps see the tree that was sent, where the engine can say so.
+async fn check_tree(workspace: &Workspace, container: &Container) -> Result<(), InfraError> {
+    let found = container.engine.tree_digest(&container.name, workspace.view.root()).await?;
+    match found {
+        Some(found) if found != workspace.digest => Err(InfraError::new(
+            ErrorType::Unknown,
+            format!(
+                "the container has another tree ({found}) than the one that was sent ({}); ask who else works on the engine",
+                workspace.digest
+            ),
+        )),
+        _ => Ok(()),
     }
 }
 

@@ -5,7 +5,7 @@
 //! decide once for all engines. Nothing here retries, waits for a limit or sends a request that was not asked for.
 
 pub use crate::request::{
-    ContainerRequest, Main, Mount, MountSource, Network, NewVolume, SentFile, StepUser,
+    ContainerRequest, Main, Mount, MountSource, Network, NewVolume, Role, SentFile, StepUser,
 };
 
 use act_core::verification::EngineIdentity;
@@ -74,6 +74,8 @@ pub enum Ability {
     CloseAddresses,
     /// Processes run as root.
     Root,
+    /// A volume outlives the containers that mount it.
+    KeepVolumes,
 }
 
 /// How far an engine mounts directories of this machine.
@@ -87,7 +89,7 @@ pub enum Sharing {
     Unknown,
 }
 
-/// The size of the machine that the engine runs on.
+/// The size of the machine that the engine runs on; 0 for what the engine does not say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Machine {
     pub cpus: u64,
@@ -147,6 +149,8 @@ pub struct Inspected {
     pub running: bool,
     /// The kernel killed a process of the container because its memory was used up.
     pub oom_killed: bool,
+    /// The machine of the engine that the container is on, where the engine has several.
+    pub node: Option<String>,
     pub description: Description,
 }
 
@@ -305,8 +309,24 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
     /// Returns the names of the networks that a container is connected to.
     fn networks<'a>(&'a self, container: &'a str) -> Answer<'a, Vec<String>>;
 
-    /// Disconnects a container from a network. It has no interface of that network when this returns.
+    /// Disconnects a container from a network. It reaches no address of that network when this returns.
     fn disconnect<'a>(&'a self, container: &'a str, network: &'a str) -> Answer<'a, ()>;
 
     fn connect<'a>(&'a self, container: &'a str, network: &'a str) -> Answer<'a, ()>;
+
+    /// Returns the digest of the tree at a directory of a started container, as its processes see it, without `.git`; `None` if
+    /// the engine has no program there that computes it.
+    fn tree_digest<'a>(
+        &'a self,
+        _container: &'a str,
+        _path: &'a str,
+    ) -> Answer<'a, Option<String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns the addresses that the engine itself closes to the steps of a container with a network, those of VERIFIER-70
+    /// among them; `None` if they have to be closed from within the network.
+    fn closed(&self, _container: &str) -> Option<Vec<String>> {
+        None
+    }
 }

@@ -7,9 +7,10 @@ use crate::driver::{
     Output,
 };
 use crate::engine_error::{EngineError, EngineUnavailable, Phase};
+use crate::kubernetes::KubernetesApi;
 use crate::remote_engine::FileSharing;
 use crate::request::{ContainerRequest, NewVolume, SentFile};
-use act_config::{EngineSettings, Labels, Pipeline, User};
+use act_config::{EnginePlace, EngineSettings, Labels, Pipeline, User};
 use act_core::process::{self, Life, LookupResult, Process};
 use act_core::verification::{EngineIdentity, ErrorType, InfraError};
 use bytes::Bytes;
@@ -101,9 +102,17 @@ impl Engine {
             why,
             hint: format!("correct the engine {} in engines.toml", settings.name),
         };
-        let address = named_address(&settings.place, |name| std::env::var(name).ok())
-            .map_err(|error| EngineUnavailable { host: named(&error.host), ..error })?;
-        let mut engine = Self::connect_at(&address).await.map_err(|error| EngineUnavailable {
+        let connected = match &settings.place {
+            EnginePlace::Cluster(place) => {
+                KubernetesApi::connect(place).await.map(|api| Self::of(Arc::new(api)))
+            }
+            place => {
+                let address = named_address(place, |name| std::env::var(name).ok())
+                    .map_err(|error| EngineUnavailable { host: named(&error.host), ..error })?;
+                Self::connect_at(&address).await
+            }
+        };
+        let mut engine = connected.map_err(|error| EngineUnavailable {
             host: named(&error.host),
             hint: format!(
                 "start it, or correct the engine {0} in engines.toml; `act engines check {0}` asks again",
@@ -188,6 +197,11 @@ impl Engine {
     pub fn lacks(&self) -> Vec<String> {
         let lacks = self.driver().facts().lacks.iter();
         lacks.map(|(ability, why)| format!("{}: {why}", verb(*ability))).collect()
+    }
+
+    /// Returns whether the engine has an ability.
+    pub fn can(&self, ability: Ability) -> bool {
+        self.driver().facts().lacks.iter().all(|(lacking, _)| *lacking != ability)
     }
 
     /// Checks that the engine can do everything that runs of a pipeline need.
@@ -389,6 +403,15 @@ impl Engine {
         Ok(())
     }
 
+    /// Returns the digest of a tree as the processes of a started container see it, if the engine can compute it.
+    pub(crate) async fn tree_digest(
+        &self,
+        container: &str,
+        path: &str,
+    ) -> Result<Option<String>, EngineError> {
+        self.call(Phase::Prepare, WORK, self.driver().tree_digest(container, path)).await
+    }
+
     /// Kills all processes of a container at once; no process in it can delay or survive that.
     pub(crate) async fn kill(&self, container: &str) -> Result<(), EngineError> {
         match self.call(Phase::Remove, WORK, self.driver().kill(container)).await {
@@ -531,6 +554,7 @@ fn verb(ability: Ability) -> &'static str {
         Ability::SwitchNetwork => "switch the network between steps",
         Ability::CloseAddresses => "close private addresses",
         Ability::Root => "run steps as root",
+        Ability::KeepVolumes => "keep a volume for later runs",
     }
 }
 

@@ -5,7 +5,7 @@ use crate::container::{Guard, creation_failed};
 use crate::engine::{Engine, WORK};
 use crate::engine_error::{EngineError, Phase};
 use crate::image::ResolvedImage;
-use crate::request::ContainerRequest;
+use crate::request::{ContainerRequest, Role};
 use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::ArtifactDir;
 use futures_util::StreamExt;
@@ -13,6 +13,8 @@ use std::collections::HashMap;
 use std::io::Read;
 
 pub(crate) const PASSWD: &str = "/etc/passwd";
+/// Seconds after which the container ends by itself, on an engine that starts it to read its files.
+const LIFETIME: u64 = 120;
 /// Maximum size of the image's file in bytes. A larger one is neither read nor replaced.
 const MAX_PASSWD: usize = 1024 * 1024;
 
@@ -32,7 +34,10 @@ pub(crate) async fn passwd_of(
         return Ok(Some(known));
     }
     let guard = Guard::arm(engine, name, vec![]);
-    let request = ContainerRequest::helper(image, vec![], 1, labels);
+    let request = ContainerRequest {
+        role: Role::Image,
+        ..ContainerRequest::helper(image, vec![], LIFETIME, labels)
+    };
     let read = async {
         let created = engine.create(name, &request).await;
         created.map_err(|error| creation_failed(image, error))?;

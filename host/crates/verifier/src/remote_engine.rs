@@ -5,12 +5,12 @@ use crate::ca_bundle;
 use crate::container::{Guard, requested};
 use crate::copy::{self, Destination, Packer, holds_at_most};
 use crate::docker_verifier::{DockerVerifier, Downloads, blocking, container_name, unrecorded};
-use crate::driver::Sharing;
+use crate::driver::{Ability, Sharing};
 use crate::engine::{Engine, WORK, owner_labels};
 use crate::engine_error::{EngineError, Phase};
 use crate::image::ResolvedImage;
 use crate::request::{
-    CA_BUNDLE, ContainerRequest, Mount, artifacts_tmpfs, bind, new_volume, volume,
+    CA_BUNDLE, ContainerRequest, Mount, Role, artifacts_tmpfs, bind, new_volume, volume,
 };
 use crate::source_writes::{Backing, TreeDiff};
 use crate::workspace::{
@@ -161,55 +161,27 @@ pub(crate) async fn prepare(
 
     let ids = verifier.user().ids();
     // The creation is not cancelled: the removal of a volume that the engine is still creating would miss it.
-    let mut volumes = VolumeStore::create(verifier, run, ids).await?;
-    if verifier.downloads == Downloads::Shared {
+    let mut volumes = VolumeStore::create(verifier, run).await?;
+    if verifier.downloads == Downloads::Shared && verifier.engine.can(Ability::KeepVolumes) {
         volumes.cache = RemoteCache::lock(verifier, run, ids).await?;
     }
-    let sent = cancel.run_until_cancelled(async {
-        let (package, place, pointer) =
-            (verifier.config.package.clone(), git.clone(), git_pointer(&git));
-        let stop = cancel.clone();
-        let send = volumes.send(TREE, ids, move |packer| {
-            packer.top()?;
-            copy::create_mount_points(package.as_deref(), &place, pointer.as_deref(), packer)?;
-            let tree = copy::copy(&set, packer, &stop)?;
-            Ok((set, tree))
-        });
-        let (set, tree) = send.await?;
-        if let Some(directory) = git_directory(verifier.home(), &git) {
-            let send = volumes.send(GIT, ids, move |packer| {
-                packer.top()?;
-                packer.all_of(open(&directory)?)
-            });
-            send.await?;
-        }
-        Ok::<_, InfraError>((set, tree))
-    });
-    let Some(sent) = sent.await else {
+    if cancel.is_cancelled() {
         volumes.remove().await?;
         return Ok(None);
-    };
-    let (set, tree) = sent?;
-    let backing = if view == View::Readonly { Backing::ReadOnly } else { Backing::Remote };
-    let stored = verifier.variant.is_none() && is_stored_as_is(verifier.repo.path(), &set);
-    let git_tree = if stored { tree.git_tree() } else { None };
-    // The list serves only to name files that differ later.
-    let _ = run.write_tree(&tree.list());
-    let digest = tree.digest.clone();
-    let diff = TreeDiff::new(set, tree, backing)
-        .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
+    }
     let mut workspace = Workspace {
         view,
-        digest,
-        diff: Some(diff),
+        digest: String::new(),
+        diff: None,
         mounts: volumes.mounts(view, &git_targets(&git, view)),
         overlays: vec![],
         files: vec![],
         cache: None,
         volumes: Some(volumes),
         committed: None,
-        git_tree,
+        git_tree: None,
         warnings: git_warning(&git).into_iter().collect(),
+        unsent: Some(Unsent::Tree { set, git: git.clone() }),
     };
     if let Some(certificates) = certificates {
         workspace.add_file(run, CA_BUNDLE, certificates.into_bytes())?;
@@ -229,31 +201,17 @@ pub(crate) async fn prepare_check(
     mut set: CopySet,
     cancel: &CancellationToken,
 ) -> Result<Option<(Workspace, Vec<String>)>, InfraError> {
-    let ids = verifier.user().ids();
     // The downloads of this engine are in a volume without a layer above it, and nothing of a check may stay there.
-    let volumes = VolumeStore::create(verifier, run, ids).await?;
-    let is_hidden = move |one: &CopyEntry| {
-        one.path.to_str().is_none_or(|path| seen.rule(path, one.kind).is_some())
-    };
-    let sent = cancel.run_until_cancelled(async {
-        let (package, stop) = (verifier.config.package.clone(), cancel.clone());
-        volumes
-            .send(TREE, ids, move |packer| {
-                packer.top()?;
-                let hidden = set.entries.extract_if(.., |one| is_hidden(one));
-                let covered: Vec<PathBuf> = hidden.map(|one| one.path).collect();
-                copy::copy(&set, packer, &stop)?;
-                covered.iter().try_for_each(|path| packer.text(path, b""))?;
-                package.iter().try_for_each(|package| packer.directory(package.as_ref()))?;
-                Ok(covered.iter().map(|path| path.display().to_string()).collect())
-            })
-            .await
-    });
-    let Some(covered) = sent.await else {
+    let volumes = VolumeStore::create(verifier, run).await?;
+    let is_hidden =
+        |one: &CopyEntry| one.path.to_str().is_none_or(|path| seen.rule(path, one.kind).is_some());
+    let hidden = set.entries.extract_if(.., |one| is_hidden(one));
+    let empty: Vec<PathBuf> = hidden.map(|one| one.path).collect();
+    let covered = empty.iter().map(|path| path.display().to_string()).collect();
+    if cancel.is_cancelled() {
         volumes.remove().await?;
         return Ok(None);
-    };
-    let covered = covered?;
+    }
     let workspace = Workspace {
         view: View::Copy,
         digest: String::new(),
@@ -266,8 +224,89 @@ pub(crate) async fn prepare_check(
         committed: None,
         git_tree: None,
         warnings: vec![],
+        unsent: Some(Unsent::Check { set, empty }),
     };
     Ok(Some((workspace, covered)))
+}
+
+/// What the volumes of a run still have to get. It is sent when the container of the steps has been created, because an
+/// engine may have volumes only together with the container that mounts them.
+pub(crate) enum Unsent {
+    /// The tree of a run, and its git directory.
+    Tree { set: CopySet, git: GitPlace },
+    /// The tree of a check, with empty files at these paths.
+    Check { set: CopySet, empty: Vec<PathBuf> },
+}
+
+impl Workspace {
+    /// Sends what a remote engine still has to get, and notes what was sent. Returns false when cancelled.
+    ///
+    /// # Errors
+    /// Trouble with the files or the engine.
+    pub(crate) async fn send(
+        &mut self,
+        verifier: &DockerVerifier,
+        run: &RunDir,
+        cancel: &CancellationToken,
+    ) -> Result<bool, InfraError> {
+        let (Some(volumes), Some(unsent)) = (&self.volumes, self.unsent.take()) else {
+            return Ok(true);
+        };
+        let ids = verifier.user().ids();
+        let package = verifier.config.package.clone();
+        let (set, git, empty) = match unsent {
+            Unsent::Tree { set, git } => (set, Some(git), vec![]),
+            Unsent::Check { set, empty } => (set, None, empty),
+        };
+        let sent = cancel.run_until_cancelled(async {
+            volumes.make_directories(ids).await?;
+            let (stop, place) = (cancel.clone(), git.clone());
+            let send = volumes.send(TREE, ids, move |packer| {
+                packer.top()?;
+                match &place {
+                    Some(place) => copy::create_mount_points(
+                        package.as_deref(),
+                        place,
+                        git_pointer(place).as_deref(),
+                        packer,
+                    )?,
+                    None => {
+                        package.iter().try_for_each(|package| packer.directory(package.as_ref()))?
+                    }
+                }
+                let tree = copy::copy(&set, packer, &stop)?;
+                empty.iter().try_for_each(|path| packer.text(path, b""))?;
+                Ok((set, tree))
+            });
+            let sent = send.await?;
+            let directory = git.as_ref().and_then(|git| git_directory(verifier.home(), git));
+            if let Some(directory) = directory {
+                let send = volumes.send(GIT, ids, move |packer| {
+                    packer.top()?;
+                    packer.all_of(open(&directory)?)
+                });
+                send.await?;
+            }
+            Ok::<_, InfraError>(sent)
+        });
+        let Some(sent) = sent.await else { return Ok(false) };
+        let (set, tree) = sent?;
+        if git.is_none() {
+            // Nothing that a check writes is compared.
+            return Ok(true);
+        }
+        let read_only = self.view == View::Readonly;
+        let backing = if read_only { Backing::ReadOnly } else { Backing::Remote };
+        let stored = verifier.variant.is_none() && is_stored_as_is(verifier.repo.path(), &set);
+        self.git_tree = if stored { tree.git_tree() } else { None };
+        // The list serves only to name files that differ later.
+        let _ = run.write_tree(&tree.list());
+        self.digest = tree.digest.clone();
+        let diff = TreeDiff::new(set, tree, backing)
+            .map_err(|error| InfraError::from_io("copy the repository for the run", &error))?;
+        self.diff = Some(diff);
+        Ok(true)
+    }
 }
 
 /// Returns the git directory that the steps need, or `None` for a tree without one.
@@ -338,13 +377,9 @@ fn parts() -> impl Iterator<Item = &'static str> {
 }
 
 impl VolumeStore {
-    /// Creates the volumes. The steps' user owns the parts and the empty tree. The labels name the run, so that a later
+    /// Creates the volumes. The labels name the run, so that a later
     /// start of `act` can remove what a dead process leaves.
-    async fn create(
-        verifier: &DockerVerifier,
-        run: &RunDir,
-        ids: (u32, u32),
-    ) -> Result<Self, InfraError> {
+    async fn create(verifier: &DockerVerifier, run: &RunDir) -> Result<Self, InfraError> {
         let (engine, labels) = (&verifier.engine, verifier.labels(run));
         let name = format!("{}-files", container_name(run));
         let paths: Vec<_> = parts()
@@ -360,18 +395,21 @@ impl VolumeStore {
         }
         let mounts = paths.iter().map(|(name, path)| volume(name, path, false)).collect();
         let request = ContainerRequest::helper(&verifier.image, mounts, 1, labels);
+        let request = ContainerRequest { role: Role::Files, user: verifier.user(), ..request };
         engine.create(&store.name, &request).await?;
-        // Some engines change the owner of a volume's root only when the archive names it from the directory above.
-        store
-            .send(FILES, ids, |packer| {
-                packer.directory("tree".as_ref())?;
-                parts()
-                    .try_for_each(|part| packer.directory(format!("artifacts/{part}").as_ref()))?;
-                // The copy is mounted here.
-                packer.directory("artifacts/build/tree".as_ref())
-            })
-            .await?;
         Ok(store)
+    }
+
+    /// Makes the tops of the volumes, which belong to the user of the steps.
+    async fn make_directories(&self, ids: (u32, u32)) -> Result<(), InfraError> {
+        // Some engines change the owner of a volume's root only when the archive names it from the directory above.
+        self.send(FILES, ids, |packer| {
+            packer.directory("tree".as_ref())?;
+            parts().try_for_each(|part| packer.directory(format!("artifacts/{part}").as_ref()))?;
+            // The copy is mounted here.
+            packer.directory("artifacts/build/tree".as_ref())
+        })
+        .await
     }
 
     /// Unpacks the archive that `pack` writes at `path`. Everything in it belongs to `ids`.

@@ -94,6 +94,19 @@ pub enum Main {
     Program(&'static str),
 }
 
+/// What a container is for. Engines that keep containers which never start need not tell these apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Role {
+    /// It is started, and commands run in it.
+    Steps,
+    /// It never starts. Its volumes are filled and read through it.
+    Files,
+    /// It never starts. Files of its image are read through it.
+    Image,
+    /// It never starts. Its name, which no other container can have, is all that counts.
+    Name,
+}
+
 /// A container, as every engine has to make it.
 ///
 /// It is not privileged and has no capability but those of [`ContainerRequest::capabilities`]; its processes get no new
@@ -101,6 +114,7 @@ pub enum Main {
 /// its memory. The engine keeps no second copy of its output and runs no health check of the image.
 #[derive(Debug, Clone)]
 pub struct ContainerRequest {
+    pub role: Role,
     pub image_id: String,
     pub mounts: Vec<Mount>,
     pub environment: Vec<String>,
@@ -127,6 +141,7 @@ impl ContainerRequest {
         labels: HashMap<String, String>,
     ) -> Self {
         Self {
+            role: Role::Steps,
             image_id: image.id.clone(),
             mounts,
             volumes: vec![],

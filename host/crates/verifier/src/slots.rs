@@ -8,7 +8,7 @@ use crate::container::{Guard, requested};
 use crate::docker_verifier::{DockerVerifier, unrecorded};
 use crate::engine::{BOOT_ID, Engine, PID, UID};
 use crate::engine_error::EngineError;
-use crate::request::ContainerRequest;
+use crate::request::{ContainerRequest, Role};
 use act_core::process::Process;
 use act_core::verification::{ErrorType, InfraError};
 use act_records::artifacts::RunDir;
@@ -109,6 +109,7 @@ impl DockerVerifier {
     /// Takes the slot with this name, or returns `None` if somebody has it.
     async fn take(&self, name: String, run: &RunDir) -> Result<Option<Guard>, InfraError> {
         let request = ContainerRequest::helper(&self.image, vec![], 1, self.labels(run));
+        let request = ContainerRequest { role: Role::Name, ..request };
         self.audit.append(requested(&self.engine, &name, &request)).map_err(unrecorded)?;
         let engine = self.engine.clone();
         // A task of its own, because a creation that nobody waits for any more has to end with a guard all the same. The guard

@@ -8,7 +8,7 @@ use crate::ca_bundle;
 use crate::copy::{self, Destination, Directory};
 use crate::docker_verifier::{DockerVerifier, Downloads, container_name};
 use crate::pipeline::VerificationConfig;
-use crate::remote_engine::VolumeStore;
+use crate::remote_engine::{Unsent, VolumeStore};
 use crate::request::{
     CA_BUNDLE, Mount, NewVolume, SentFile, artifacts_tmpfs, bind, new_volume, volume,
 };
@@ -134,6 +134,8 @@ pub(crate) struct Workspace {
     /// The files of the last commit, where the run began with them.
     pub(crate) committed: Option<Vec<TreeFile>>,
     pub(crate) warnings: Vec<Warning>,
+    /// What a remote engine gets when the container has been created.
+    pub(crate) unsent: Option<Unsent>,
 }
 
 /// Which overlays a run may ask the engine for.
@@ -258,6 +260,7 @@ impl Workspace {
             volumes: None,
             committed,
             warnings: git_warning(&git).into_iter().collect(),
+            unsent: None,
         };
         workspace.mount_git(home, &git, run)?;
         match view {
@@ -385,6 +388,7 @@ impl Workspace {
             committed: None,
             git_tree: None,
             warnings: vec![],
+            unsent: None,
         };
         if let Some(path) = &config.pipeline.ca_bundle {
             let certificates = ca_bundle::certificates(path)?;

@@ -1,0 +1,1962 @@
+//! Kubernetes: one Pod for each container of steps. This is the only file that names the client.
+//!
+//! A Pod has three containers. `loader` runs before the others: the host writes the files and the volumes through it. `steps` has
+//! the image of the user, and `files`, with our own image, keeps the volumes readable when the steps have been killed. Commands
+//! are executed by the API, whose status channel has the exit code. The program in `sandbox/` is in all three.
+//!
+//! A volume and the container that fills it exist only within the Pod of the steps, so until that is created they are notes of
+//! this process. A slot is a Lease.
+
+use crate::closed_network::closed_ranges;
+use crate::driver::{
+    Ability, Answer, Command, Description, Driver, DriverError, ExecState, Facts, Fault, ImageInfo,
+    Inspected, Isolation, Labelled, Machine, NewImage, Output, PullProgress, Sharing,
+};
+use crate::engine_error::EngineUnavailable;
+use crate::request::{ContainerRequest, Main, MountSource, Network, NewVolume, Role, StepUser};
+use act_config::ClusterPlace;
+use act_core::verification::EngineIdentity;
+use act_fs::trusted::{Owner, open_directory, read_text};
+use act_workspace::digest;
+use bytes::Bytes;
+use futures_util::future::ready;
+use futures_util::stream::BoxStream;
+use futures_util::{AsyncBufReadExt, StreamExt, stream};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Pod};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
+use kube::api::{
+    Api, AttachParams, AttachedProcess, DeleteParams, ListParams, LogParams, Patch, PatchParams,
+    PostParams, Preconditions,
+};
+use kube::client::UpgradeConnectionError;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// The name that this engine has in a manifest.
+pub(crate) const NAME: &str = "kubernetes";
+/// Pause between two questions about a Pod that is about to change. The kubelet looks at its containers once a second.
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long a Pod may take until its containers run, with the pull of an image on a node that lacks it.
+const BEGIN: Duration = Duration::from_secs(100);
+/// How long the containers of a Pod may take to end when they were asked to.
+const END: Duration = Duration::from_secs(10);
+/// How long a Pod may take to go when its containers did not end by themselves. The kubelet answers every 10 s.
+const GONE: Duration = Duration::from_secs(40);
+/// Bytes of a disk volume. The host fetches at most 4 GiB of artifacts, and a step may need as much again.
+const DISK: &str = "8Gi";
+/// Bytes in one piece of a stream to or from the program in the Pod.
+const PIECE: usize = 64 * 1024;
+/// Bytes that the client holds of a stream in each direction.
+const BUFFER: usize = 256 * 1024;
+/// Bytes that are read of an answer of our own program.
+const MAX_ANSWER: usize = 1 << 20;
+/// Bytes of the user's kubeconfig, which holds some certificates for each cluster.
+const MAX_KUBECONFIG: u64 = 4 << 20;
+/// The user of containers for work of `act` itself, and of steps whose caller is root: nobody. No Pod runs as root.
+const NOBODY: u32 = 65_534;
+/// How long an address may take to answer the probe of the walls. The node and the API server answer in less than 10 ms, and
+/// every run waits this long where walls drop packets.
+const PROBE_MILLISECONDS: &str = "300";
+/// How long a network plugin may take until it has closed the network of a new Pod.
+const CLOSED: Duration = Duration::from_secs(5);
+/// How long a step with a network waits for its name server. Nodes without one exist.
+const OPENED: Duration = Duration::from_secs(2);
+/// The port of a kubelet.
+const KUBELET: u16 = 10_250;
+/// The metadata service of clouds.
+const METADATA: &str = "169.254.169.254:80";
+/// An address of the internet, which a step without a network does not reach.
+const OUTSIDE: &str = "1.1.1.1:443";
+/// The words for addresses that only a process of the Pod knows: the API server, and its name servers.
+const OF_THE_POD: [&str; 2] = ["api", "names"];
+/// How many other Pods are probed.
+const OTHER_PODS: usize = 2;
+
+const MANAGED: &str = "app.kubernetes.io/managed-by";
+/// `off` or `on`. The NetworkPolicies select Pods by it.
+const NETWORK_LABEL: &str = "act.network";
+/// The name of the Pod, by which the policy of its open network selects it.
+const POD_LABEL: &str = "act.pod";
+/// The name of the only network of a Pod.
+const NETWORK: &str = "pod";
+const OUR_NAME: &str = "act.name";
+const OUR_LABELS: &str = "act.labels";
+const POLICY: &str = "act-network-off";
+
+const LOADER: &str = "loader";
+const FILES: &str = "files";
+const STEPS: &str = "steps";
+const PROGRAM: &str = "/.act/bin/act-sandbox";
+/// The program in our own image.
+const OWN_PROGRAM: &str = "/act-sandbox";
+/// The directory of the loader at which the files of a container lie.
+const SENT: &str = "/.act/files";
+/// The exit code of our program for a path that does not exist.
+const MISSING: i64 = 44;
+
+/// A namespace of a cluster.
+pub(crate) struct KubernetesApi {
+    config: Config,
+    place: ClusterPlace,
+    facts: Facts,
+    /// A client works only within the runtime that made it, and a container may be removed by another one.
+    clients: Mutex<HashMap<tokio::runtime::Id, Client>>,
+    notes: Mutex<Notes>,
+}
+
+impl std::fmt::Debug for KubernetesApi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // The configuration holds credentials.
+        f.debug_struct("KubernetesApi").field("facts", &self.facts).finish_non_exhaustive()
+    }
+}
+
+/// What this process knows and the cluster does not.
+#[derive(Default)]
+struct Notes {
+    volumes: HashMap<String, HashMap<String, String>>,
+    /// The containers that never start, with the Pod that they belong to once there is one.
+    files: HashMap<String, FilesNote>,
+    pods: HashMap<String, PodNote>,
+    images: HashMap<String, ImageInfo>,
+    /// The reference by which a node finds the image of an id.
+    references: HashMap<String, String>,
+    execs: HashMap<String, ExecNote>,
+    count: u64,
+}
+
+#[derive(Clone)]
+struct FilesNote {
+    /// Volume and target.
+    mounts: Vec<(String, String)>,
+    /// The container of the steps.
+    of: Option<String>,
+}
+
+#[derive(Clone)]
+struct PodNote {
+    pod: String,
+    image_id: String,
+    /// The walls that are checked before the first step; `None` for a Pod that runs our own program alone.
+    walls: Option<Walls>,
+    /// The steps have a network now.
+    open: bool,
+    started: bool,
+    files: Option<String>,
+    volumes: Vec<String>,
+}
+
+#[derive(Clone)]
+struct Walls {
+    processes: u64,
+    network: Network,
+    /// What stays closed while a step has the network.
+    closed: Vec<String>,
+}
+
+struct ExecNote {
+    pod: String,
+    arguments: Vec<String>,
+    end: Option<tokio::sync::watch::Receiver<ExecEnd>>,
+}
+
+#[derive(Clone)]
+enum ExecEnd {
+    Running,
+    Code(i64),
+    Failed(DriverError),
+}
+
+impl KubernetesApi {
+    /// Connects to a namespace.
+    ///
+    /// # Errors
+    /// The kubeconfig is not to be trusted or does not name the context; the API server does not answer or refuses the caller.
+    pub(crate) async fn connect(place: &ClusterPlace) -> Result<Self, EngineUnavailable> {
+        let path = kubeconfig_path();
+        let unavailable = |why: String, hint: &str| EngineUnavailable {
+            host: path.display().to_string(),
+            why,
+            hint: hint.to_owned(),
+        };
+        let untrusted = |why: String| {
+            unavailable(
+                why,
+                "the kubeconfig may run programs, so only a file of yours with mode 0600 counts; `chmod 600` it",
+            )
+        };
+        let (Some(parent), Some(name)) =
+            (path.parent(), path.file_name().and_then(|name| name.to_str()))
+        else {
+            return Err(untrusted("is no path of a file".to_owned()));
+        };
+        let missing = || untrusted("does not exist".to_owned());
+        let dir = open_directory(parent, None, Owner::Caller).map_err(untrusted)?;
+        let dir = dir.ok_or_else(missing)?;
+        let text = read_text(&dir, name, MAX_KUBECONFIG, Owner::Caller).map_err(untrusted)?;
+        let text = text.ok_or_else(missing)?;
+        let hint = "correct the kubeconfig, or `context` in engines.toml";
+        let wrong = |error: &dyn std::fmt::Display| unavailable(error.to_string(), hint);
+        let mut kubeconfig = Kubeconfig::from_yaml(&text).map_err(|error| wrong(&error))?;
+        resolve_paths(&mut kubeconfig, parent);
+        let options =
+            KubeConfigOptions { context: place.context.clone(), ..KubeConfigOptions::default() };
+        let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
+            .await
+            .map_err(|error| wrong(&error))?;
+        config.connect_timeout = Some(crate::engine::QUICK);
+        let host = config.cluster_url.to_string();
+        let failed = |error: DriverError| EngineUnavailable {
+            host: host.clone(),
+            why: error.message,
+            hint: "ask for access to the namespace; `act engines rbac` prints what it needs"
+                .to_owned(),
+        };
+        let client = Client::try_from(config.clone()).map_err(|error| failed(fault(&error)))?;
+        let namespaces: Api<Namespace> = Api::all(client.clone());
+        let asked = async {
+            tokio::try_join!(client.apiserver_version(), namespaces.get(&place.namespace))
+        };
+        let (version, namespace) = match tokio::time::timeout(crate::engine::QUICK, asked).await {
+            Ok(answer) => answer.map_err(|error| failed(fault(&error)))?,
+            Err(_) => return Err(failed(unreachable("the API server gave no answer in time"))),
+        };
+        let identity = EngineIdentity {
+            name: NAME.to_owned(),
+            version: crate::docker::word(&version.git_version).unwrap_or_default(),
+            id: namespace.metadata.uid.as_deref().and_then(crate::docker::word),
+            cluster: crate::docker::word(host.trim_end_matches('/')),
+            namespace: Some(place.namespace.clone()),
+            entry: None,
+        };
+        let without = |ability, why: &str| (ability, why.to_owned());
+        let facts = Facts {
+            host,
+            identity,
+            arch: None,
+            rootless: false,
+            kernel: None,
+            sharing: Sharing::Never,
+            lacks: vec![
+                without(Ability::Root, "no Pod of act runs as root; set `user: caller`"),
+                without(Ability::KeepVolumes, "the volumes of a Pod end with it"),
+            ],
+            removes_politely: false,
+        };
+        Ok(Self {
+            config,
+            place: place.clone(),
+            facts,
+            clients: Mutex::default(),
+            notes: Mutex::default(),
+        })
+    }
+
+    fn client(&self) -> Result<Client, DriverError> {
+        let runtime = tokio::runtime::Handle::current().id();
+        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(client) = clients.get(&runtime) {
+            return Ok(client.clone());
+        }
+        let client = Client::try_from(self.config.clone()).map_err(|error| fault(&error))?;
+        clients.insert(runtime, client.clone());
+        Ok(client)
+    }
+
+    fn pods(&self) -> Result<Api<Pod>, DriverError> {
+        Ok(Api::namespaced(self.client()?, &self.place.namespace))
+    }
+
+    fn leases(&self) -> Result<Api<Lease>, DriverError> {
+        Ok(Api::namespaced(self.client()?, &self.place.namespace))
+    }
+
+    fn policies(&self) -> Result<Api<NetworkPolicy>, DriverError> {
+        Ok(Api::namespaced(self.client()?, &self.place.namespace))
+    }
+
+    fn notes(&self) -> MutexGuard<'_, Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note(&self, container: &str) -> Option<PodNote> {
+        self.notes().pods.get(container).cloned()
+    }
+
+    async fn pod(&self, name: &str) -> Result<Pod, DriverError> {
+        self.pods()?.get(name).await.map_err(|error| fault(&error))
+    }
+
+    /// Starts one of our programs or a command in a container of a Pod.
+    async fn attach(
+        &self,
+        pod: &str,
+        container: &str,
+        arguments: &[String],
+        stdin: bool,
+    ) -> Result<AttachedProcess, DriverError> {
+        let parameters = AttachParams {
+            container: Some(container.to_owned()),
+            stdin,
+            stdout: true,
+            stderr: false,
+            tty: false,
+            max_stdin_buf_size: Some(BUFFER),
+            max_stdout_buf_size: Some(BUFFER),
+            max_stderr_buf_size: None,
+        };
+        self.pods()?.exec(pod, arguments, &parameters).await.map_err(|error| fault(&error))
+    }
+
+    /// Runs our own program in a container to its end, and returns its exit code and what it printed.
+    async fn ask(
+        &self,
+        pod: &str,
+        container: &str,
+        arguments: &[&str],
+    ) -> Result<(i64, String), DriverError> {
+        let program = if container == STEPS { PROGRAM } else { OWN_PROGRAM };
+        let arguments: Vec<_> =
+            [program].iter().chain(arguments).map(|word| (*word).to_owned()).collect();
+        let mut process = self.attach(pod, container, &arguments, false).await?;
+        let mut text = vec![];
+        if let Some(output) = process.stdout() {
+            let read = output.take(MAX_ANSWER as u64).read_to_end(&mut text).await;
+            read.map_err(|error| unreachable(&error.to_string()))?;
+        }
+        Ok((ended(&mut process).await?, String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// Waits until a container of a Pod runs. That of the steps may also have ended.
+    async fn running(&self, pod: &str, container: &str) -> Result<Pod, DriverError> {
+        let began = Instant::now();
+        loop {
+            let found = self.pod(pod).await?;
+            if let Some(trouble) = trouble(&found) {
+                return Err(trouble);
+            }
+            let state = state_of(&found, container);
+            if state.and_then(|state| state.running.as_ref()).is_some() {
+                return Ok(found);
+            }
+            if let Some(over) = state.and_then(|state| state.terminated.as_ref()) {
+                // What runs there may be short.
+                if container == STEPS {
+                    return Ok(found);
+                }
+                let why = format!("its container {container} ended with {}", over.exit_code);
+                return Err(refused(500, &why));
+            }
+            if began.elapsed() > BEGIN {
+                let why = waiting(&found, container).unwrap_or_else(|| "no reason".to_owned());
+                return Err(refused(504, &format!("the Pod does not begin to run: {why}")));
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    /// Ends the loader, waits for the steps' container, and checks that it is what was asked for.
+    async fn begin(&self, container: &str) -> Result<(), DriverError> {
+        let Some(note) = self.note(container) else { return Err(no_such(container)) };
+        if note.started {
+            return Ok(());
+        }
+        self.running(&note.pod, LOADER).await?;
+        done(self.ask(&note.pod, LOADER, &["mark", "go"]).await?, "end the loader")?;
+        let found = self.running(&note.pod, STEPS).await?;
+        let image = status_of(&found, STEPS).map(|status| image_digest(&status.image_id));
+        if !note.image_id.is_empty() && image.as_deref() != Some(&*note.image_id) {
+            let why = format!(
+                "the node has another image by this name: {}, not {}",
+                image.unwrap_or_default(),
+                note.image_id
+            );
+            return Err(refused(409, &why));
+        }
+        if let Some(walls) = &note.walls
+            && runs(&found, STEPS)
+            && let Err(error) = self.check_walls(container, &note.pod, &found, walls).await
+        {
+            // No step begins in a container that has ended.
+            if runs(&self.pod(&note.pod).await?, STEPS) {
+                return Err(error);
+            }
+        }
+        if let Some(note) = self.notes().pods.get_mut(container) {
+            note.started = true;
+        }
+        Ok(())
+    }
+
+    /// Checks the walls of a container, and gives it its network.
+    async fn check_walls(
+        &self,
+        container: &str,
+        pod: &str,
+        found: &Pod,
+        walls: &Walls,
+    ) -> Result<(), DriverError> {
+        tokio::try_join!(
+            self.check_closed(pod, found, false),
+            self.check_processes(pod, walls.processes),
+        )?;
+        match walls.network {
+            Network::Off => Ok(()),
+            _ => self.switch_network(container, true).await,
+        }
+    }
+
+    /// Checks that the cluster refuses more processes than a Pod may have.
+    async fn check_processes(&self, pod: &str, limit: u64) -> Result<(), DriverError> {
+        if self.place.processes_by_cluster {
+            return Ok(());
+        }
+        let more = limit.saturating_add(1).to_string();
+        let (_, answer) = self.ask(pod, STEPS, &["processes", &more]).await?;
+        if answer.trim() == "refused" {
+            return Ok(());
+        }
+        let why = format!(
+            "the cluster lets a Pod have more than {limit} processes; set podPidsLimit of its kubelets, or `pids = \"cluster\"` \
+             in engines.toml"
+        );
+        Err(refused(501, &why))
+    }
+
+    /// Returns the addresses of the API server. One at the loopback of this machine is a way to it that no Pod has.
+    async fn servers(&self) -> Result<Vec<SocketAddr>, DriverError> {
+        let host =
+            self.config.cluster_url.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+        let port = self.config.cluster_url.port_u16().unwrap_or(443);
+        let found = tokio::net::lookup_host((host.as_str(), port)).await;
+        let found = found.map_err(|error| unreachable(&error.to_string()))?;
+        Ok(found.filter(|address| !address.ip().is_loopback()).collect())
+    }
+
+    /// Checks that the container of the steps does not reach what it must not: the API server and the kubelet of its node, which
+    /// answer for certain where there are no walls, the metadata service, other Pods, and without a network also name servers
+    /// and an address of the internet.
+    async fn check_closed(&self, pod: &str, found: &Pod, open: bool) -> Result<(), DriverError> {
+        let mut addresses = vec![METADATA.to_owned()];
+        addresses.extend(node_address(found).map(|address| socket(&address, KUBELET)));
+        let ours = ListParams::default().labels(&format!("{MANAGED}=act"));
+        let listed = self.pods()?.list(&ours).await.map_err(|error| fault(&error))?;
+        let others =
+            listed.items.into_iter().filter(|other| other.metadata.name.as_deref() != Some(pod));
+        let others = others.filter_map(|other| other.status?.pod_ip);
+        addresses.extend(others.take(OTHER_PODS).map(|address| socket(&address, KUBELET)));
+        addresses.extend(self.servers().await?.iter().map(SocketAddr::to_string));
+        let of_the_pod = if open { &OF_THE_POD[..1] } else { &OF_THE_POD };
+        addresses.extend(of_the_pod.iter().map(|word| (*word).to_owned()));
+        if !open {
+            addresses.push(OUTSIDE.to_owned());
+        }
+        let mut arguments = vec!["probe", PROBE_MILLISECONDS];
+        arguments.extend(addresses.iter().map(String::as_str));
+        let began = Instant::now();
+        let reached = loop {
+            let (code, reached) = self.ask(pod, STEPS, &arguments).await?;
+            if code != 0 {
+                return Err(refused(500, "the walls of the Pod could not be probed"));
+            }
+            let reached = reached.split_whitespace().next().map(str::to_owned);
+            // A network plugin learns of a change a moment later. No step has begun.
+            if reached.is_none() || began.elapsed() > CLOSED {
+                break reached;
+            }
+            tokio::time::sleep(PAUSE).await;
+        };
+        match reached {
+            None => Ok(()),
+            Some(address) => {
+                let policy = if open { "that leaves a step its network" } else { POLICY };
+                let why = format!(
+                    "the cluster does not enforce the NetworkPolicy {policy}: the Pod reaches {address}; install a network \
+                     plugin that does"
+                );
+                Err(refused(501, &why))
+            }
+        }
+    }
+
+    /// Gives the steps of a container the network, or takes it from them, and checks what they reach then.
+    async fn switch_network(&self, container: &str, on: bool) -> Result<(), DriverError> {
+        let Some(PodNote { pod, walls: Some(walls), .. }) = self.note(container) else {
+            return Err(no_such(container));
+        };
+        let found = self.pod(&pod).await?;
+        if on {
+            self.open_network(&pod, &found, container, &walls).await?;
+        }
+        let word = if on { "on" } else { "off" };
+        let label = Patch::Merge(json!({"metadata": {"labels": {NETWORK_LABEL: word}}}));
+        let labelled = self.pods()?.patch(&pod, &PatchParams::default(), &label).await;
+        labelled.map_err(|error| fault(&error))?;
+        if let Some(note) = self.notes().pods.get_mut(container) {
+            note.open = on;
+        }
+        self.check_closed(&pod, &found, on).await?;
+        if on {
+            // A step that begins before the plugin has opened the network would fail. A name server is the only address that
+            // is known to be open.
+            let milliseconds = OPENED.as_millis().to_string();
+            self.ask(&pod, STEPS, &["await", &milliseconds, "names"]).await?;
+        }
+        Ok(())
+    }
+
+    /// Makes the policy of a Pod with a network, unless it exists: everything is open but the addresses of VERIFIER-70, those of
+    /// VERIFIER-71 where they are closed, the node and the API server. The cluster removes it with the Pod.
+    async fn open_network(
+        &self,
+        pod: &str,
+        found: &Pod,
+        container: &str,
+        walls: &Walls,
+    ) -> Result<(), DriverError> {
+        let private = walls.network == (Network::On { icmp: false });
+        let mut closed: Vec<String> = closed_ranges(private);
+        let servers = self.servers().await?.into_iter().map(|address| address.ip());
+        let node: Option<IpAddr> = node_address(found).and_then(|address| address.parse().ok());
+        for address in node.into_iter().chain(servers) {
+            let bits = if address.is_ipv4() { 32 } else { 128 };
+            closed.push(format!("{address}/{bits}"));
+        }
+        closed.sort();
+        closed.dedup();
+        if let Some(Walls { closed: noted, .. }) =
+            self.notes().pods.get_mut(container).and_then(|note| note.walls.as_mut())
+        {
+            noted.clone_from(&closed);
+        }
+        let except = |six: bool| {
+            closed.iter().filter(|range| range.contains(':') == six).collect::<Vec<_>>()
+        };
+        let policy: NetworkPolicy = parsed(json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": {
+                "name": pod, "labels": {MANAGED: "act"},
+                "ownerReferences": [{
+                    "apiVersion": "v1", "kind": "Pod", "name": pod, "uid": found.metadata.uid,
+                }],
+            },
+            "spec": {
+                "podSelector": {"matchLabels": {POD_LABEL: pod, NETWORK_LABEL: "on"}},
+                "policyTypes": ["Ingress", "Egress"],
+                "egress": [
+                    {"to": [
+                        {"ipBlock": {"cidr": "0.0.0.0/0", "except": except(false)}},
+                        {"ipBlock": {"cidr": "::/0", "except": except(true)}},
+                    ]},
+                    // Name servers (VERIFIER-70).
+                    {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]},
+                ],
+            },
+        }))?;
+        match self.policies()?.create(&PostParams::default(), &policy).await {
+            Ok(_) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            Err(error) => Err(fault(&error)),
+        }
+    }
+
+    /// Makes the policy that closes the network of Pods with the label, unless it exists.
+    async fn close_network(&self) -> Result<(), DriverError> {
+        let policies = self.policies()?;
+        let policy: NetworkPolicy = parsed(json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+            "metadata": {"name": POLICY, "labels": {MANAGED: "act"}},
+            "spec": {
+                "podSelector": {"matchLabels": {MANAGED: "act", NETWORK_LABEL: "off"}},
+                "policyTypes": ["Ingress", "Egress"],
+            },
+        }))?;
+        match policies.get_opt(POLICY).await.map_err(|error| fault(&error))? {
+            Some(found) if found.spec == policy.spec => Ok(()),
+            Some(_) => {
+                let why = format!("the NetworkPolicy {POLICY} is not the one of act; delete it");
+                Err(refused(409, &why))
+            }
+            None => match policies.create(&PostParams::default(), &policy).await {
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+                Err(error) => Err(fault(&error)),
+            },
+        }
+    }
+
+    async fn create_pod(&self, name: &str, request: &ContainerRequest) -> Result<(), DriverError> {
+        if matches!(request.network, Network::Of { .. }) {
+            return Err(refused(501, "no container enters the network of a Pod"));
+        }
+        let (reference, files) = {
+            let notes = self.notes();
+            if notes.pods.contains_key(name) {
+                return Err(refused(409, "a container of this name exists"));
+            }
+            let reference = notes.references.get(&request.image_id).cloned();
+            (reference, files_of(&notes, request))
+        };
+        let Some(reference) = reference else {
+            return Err(refused(404, &format!("no image {}", request.image_id)));
+        };
+        self.close_network().await?;
+        let loads = files.as_ref().map(|(_, note)| note.mounts.clone()).unwrap_or_default();
+        let pod = parsed(self.pod_of(name, request, &reference, &loads))?;
+        let created = self.pods()?.create(&PostParams::default(), &pod).await;
+        created.map_err(|error| not_created(fault(&error)))?;
+        let mut notes = self.notes();
+        let files = files.map(|(name, _)| name);
+        if let Some(note) = files.as_ref().and_then(|files| notes.files.get_mut(files)) {
+            note.of = Some(name.to_owned());
+        }
+        let note = PodNote {
+            pod: pod_name(name),
+            image_id: request.image_id.clone(),
+            walls: (request.role == Role::Steps && request.script.is_none()).then(|| Walls {
+                processes: request.limits.pids,
+                network: request.network.clone(),
+                closed: vec![],
+            }),
+            open: false,
+            started: false,
+            files,
+            volumes: volumes_of(request).map(str::to_owned).collect(),
+        };
+        notes.pods.insert(name.to_owned(), note);
+        Ok(())
+    }
+
+    /// Describes the Pod of a container of steps. `loads` are the volumes that the loader fills, with their paths there.
+    fn pod_of(
+        &self,
+        name: &str,
+        request: &ContainerRequest,
+        image: &str,
+        loads: &[(String, String)],
+    ) -> Value {
+        let (uid, gid) = ids(request.user);
+        let names: Vec<&str> = volumes_of(request).collect();
+        let number = |volume: &str| names.iter().position(|one| *one == volume).unwrap_or_default();
+        let mut volumes =
+            vec![disk("act-bin"), disk("act-control"), disk("act-files"), disk("act-tmp")];
+        let mut mounts = vec![
+            json!({"name": "act-bin", "mountPath": "/.act/bin", "readOnly": true}),
+            json!({"name": "act-control", "mountPath": "/.act/control", "readOnly": true}),
+            json!({"name": "act-tmp", "mountPath": "/tmp"}),
+        ];
+        volumes.extend((0..names.len()).map(|number| disk(&format!("v{number}"))));
+        for (memory, mount) in request.mounts.iter().enumerate() {
+            let volume = match &mount.source {
+                MountSource::Volume(volume) => format!("v{}", number(volume)),
+                MountSource::Memory { bytes, .. } => {
+                    let name = format!("m{memory}");
+                    let in_memory = json!({"medium": "Memory", "sizeLimit": bytes.to_string()});
+                    volumes.push(json!({"name": name, "emptyDir": in_memory}));
+                    name
+                }
+                // Nothing of this machine is mounted elsewhere; `Facts::sharing` says so.
+                MountSource::Path(_) => continue,
+            };
+            mounts.push(
+                json!({"name": volume, "mountPath": mount.target, "readOnly": mount.read_only}),
+            );
+        }
+        for file in &request.files {
+            let below = file.path.trim_start_matches('/');
+            mounts.push(json!({"name": "act-files", "mountPath": file.path, "subPath": below, "readOnly": true}));
+        }
+        let mut own = vec![
+            json!({"name": "act-bin", "mountPath": "/.act/bin"}),
+            json!({"name": "act-control", "mountPath": "/.act/control"}),
+            json!({"name": "act-files", "mountPath": SENT}),
+        ];
+        let mut directories: Vec<String> = vec![];
+        for (volume, name) in names.iter().enumerate() {
+            let target =
+                loads.iter().find(|(load, _)| load == name).map(|(_, target)| target.clone());
+            let target = target.unwrap_or_else(|| format!("/.act/volumes/{volume}"));
+            own.push(json!({"name": format!("v{volume}"), "mountPath": target}));
+            // The kubelet would make mount points in a volume as root, and none in a read-only one.
+            for mount in &request.mounts {
+                if mount.source == MountSource::Volume((*name).to_owned()) {
+                    let inside = request.mounts.iter().filter_map(|other| {
+                        other.target.strip_prefix(&format!("{}/", mount.target))
+                    });
+                    directories.extend(inside.map(|below| format!("{target}/{below}")));
+                }
+            }
+        }
+        directories.sort();
+        directories.dedup();
+        let main = match request.main() {
+            Main::Script(script) if request.script.is_some() => {
+                json!(["/bin/sh", "-c", literal(&script)])
+            }
+            _ => json!([PROGRAM, "init", request.lifetime_seconds.to_string()]),
+        };
+        let security = json!({
+            "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "privileged": false,
+            "runAsNonRoot": true, "capabilities": {"drop": ["ALL"]},
+        });
+        let environment = request.environment.iter().filter_map(|variable| {
+            let (name, value) = variable.split_once('=')?;
+            Some(json!({"name": name, "value": literal(value)}))
+        });
+        let limits = json!({
+            "cpu": format!("{}m", (request.limits.cpus * 1000.0).ceil()),
+            "memory": request.memory_bytes().to_string(),
+        });
+        let requests: Value = self
+            .place
+            .requests
+            .iter()
+            .map(|(key, value)| (key.clone(), json!(value)))
+            .collect::<serde_json::Map<_, _>>()
+            .into();
+        let small = json!({"limits": {"cpu": "1", "memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "16Mi"}});
+        let of_ours = |name: &str, command: Value| {
+            json!({
+                "name": name, "image": self.place.loader, "imagePullPolicy": "IfNotPresent", "command": command,
+                "securityContext": security, "resources": small, "volumeMounts": own,
+            })
+        };
+        // One of the settings that Kubernetes lets every Pod have. No group may open a socket for ICMP then.
+        let sysctls = match request.network {
+            Network::On { icmp: false } => {
+                json!([{"name": "net.ipv4.ping_group_range", "value": "1 0"}])
+            }
+            _ => json!([]),
+        };
+        let mut load = vec![json!(OWN_PROGRAM), json!("load")];
+        load.extend(directories.iter().map(|directory| json!(directory)));
+        json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": pod_name(name),
+                "labels": {MANAGED: "act", NETWORK_LABEL: "off", POD_LABEL: pod_name(name)},
+                "annotations": {OUR_NAME: name, OUR_LABELS: json!(request.labels).to_string()},
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "activeDeadlineSeconds": request.lifetime_seconds.saturating_add(BEGIN.as_secs() + 60),
+                "terminationGracePeriodSeconds": 1,
+                "automountServiceAccountToken": false, "enableServiceLinks": false,
+                "hostname": "act", "dnsPolicy": "Default",
+                "securityContext": {
+                    "runAsUser": uid, "runAsGroup": gid, "runAsNonRoot": true,
+                    "seccompProfile": {"type": "RuntimeDefault"}, "sysctls": sysctls,
+                },
+                "initContainers": [of_ours(LOADER, json!(load))],
+                "containers": [
+                    {
+                        "name": STEPS, "image": image, "imagePullPolicy": "IfNotPresent", "command": main,
+                        "workingDir": "/", "env": environment.collect::<Vec<_>>(), "securityContext": security,
+                        "resources": {"limits": limits, "requests": requests}, "volumeMounts": mounts,
+                    },
+                    of_ours(FILES, json!([OWN_PROGRAM, "wait"])),
+                ],
+                "volumes": volumes,
+            },
+        })
+    }
+
+    /// Finds out what an image is. Only a container of it knows.
+    async fn look_at_image(&self, reference: &str) -> Result<ImageInfo, DriverError> {
+        let name = {
+            let mut notes = self.notes();
+            notes.count += 1;
+            format!(
+                "act-image-{}-{}-{}",
+                &digest(reference.as_bytes())[..12],
+                std::process::id(),
+                notes.count
+            )
+        };
+        let deadline = act_core::clock::now().timestamp() + 300;
+        let this = act_core::process::Process::this();
+        let request = ContainerRequest {
+            role: Role::Steps,
+            image_id: String::new(),
+            mounts: vec![],
+            environment: vec![],
+            volumes: vec![],
+            files: vec![],
+            user: StepUser::Root,
+            limits: act_config::Limits { cpus: 1.0, memory_mb: 128, pids: 64 },
+            network: Network::Off,
+            script: None,
+            lifetime_seconds: 120,
+            labels: crate::engine::owner_labels(this, "image", deadline),
+        };
+        self.close_network().await?;
+        let pod = parsed(self.pod_of(&name, &request, reference, &[]))?;
+        let created = self.pods()?.create(&PostParams::default(), &pod).await;
+        created.map_err(|error| not_created(fault(&error)))?;
+        let note = PodNote {
+            pod: pod_name(&name),
+            image_id: String::new(),
+            walls: None,
+            open: false,
+            started: false,
+            files: None,
+            volumes: vec![],
+        };
+        self.notes().pods.insert(name.clone(), note);
+        let looked = async {
+            self.begin(&name).await?;
+            let (code, text) = self.ask(&pod_name(&name), STEPS, &["image"]).await?;
+            done((code, String::new()), "look at the image")?;
+            let found = self.pod(&pod_name(&name)).await?;
+            let image_id = status_of(&found, STEPS).map(|status| status.image_id.clone());
+            Ok::<_, DriverError>((image_id.unwrap_or_default(), text))
+        };
+        let looked = looked.await;
+        let removed = self.remove_pod(&name).await;
+        let (image_id, text) = looked?;
+        removed?;
+        let id = image_digest(&image_id);
+        if !id.starts_with("sha256:") {
+            return Err(refused(500, &format!("the node reports no digest of {reference}")));
+        }
+        let all = |word: &str| {
+            let lines = text.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+            lines.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let info = ImageInfo {
+            id: Some(id.clone()),
+            registry_digests: image_id
+                .contains('@')
+                .then(|| image_id.clone())
+                .into_iter()
+                .collect(),
+            os: "linux".to_owned(),
+            arch: all("arch").pop().unwrap_or_default(),
+            environment: all("path").into_iter().map(|path| format!("PATH={path}")).collect(),
+            volumes: all("volume"),
+            bytes: all("bytes").pop().and_then(|bytes| bytes.parse().ok()).unwrap_or_default(),
+        };
+        let mut notes = self.notes();
+        // A digest of a registry is the same image on every node; a local image has its name alone.
+        let by = if image_id.contains('@') { image_id } else { reference.to_owned() };
+        notes.references.insert(id, by);
+        notes.images.insert(reference.to_owned(), info.clone());
+        Ok(info)
+    }
+
+    /// Removes the Pod of a container.
+    async fn remove_pod(&self, container: &str) -> Result<(), DriverError> {
+        let pod = self.note(container).map_or_else(|| pod_name(container), |note| note.pod);
+        self.remove_pod_named(&pod, None).await
+    }
+
+    /// Removes a Pod, and what is noted about it.
+    async fn remove_pod_named(&self, pod: &str, uid: Option<String>) -> Result<(), DriverError> {
+        let removed = self.end_pod(pod, uid).await;
+        if removed.is_ok() || removed.as_ref().is_err_and(|error| error.fault == Fault::Status(404))
+        {
+            let notes = &mut *self.notes();
+            notes.execs.retain(|_, exec| exec.pod != pod);
+            notes.pods.retain(|_, note| note.pod != pod);
+            for files in notes.files.values_mut() {
+                if files.of.as_ref().is_some_and(|of| !notes.pods.contains_key(of)) {
+                    files.of = None;
+                }
+            }
+        }
+        removed
+    }
+
+    /// Ends what runs in a Pod, waits until the kubelet says so, and deletes the Pod. `uid` is the one that it has to have.
+    async fn end_pod(&self, pod: &str, uid: Option<String>) -> Result<(), DriverError> {
+        let pods = self.pods()?;
+        let found = self.pod(pod).await?;
+        let uid = match (uid, found.metadata.uid.clone()) {
+            (Some(wanted), Some(found)) if wanted != found => return Err(no_such(pod)),
+            (_, found) => found,
+        };
+        let delete = async |grace: u32| {
+            let parameters = DeleteParams {
+                grace_period_seconds: Some(grace),
+                preconditions: Some(Preconditions { uid: uid.clone(), resource_version: None }),
+                ..DeleteParams::default()
+            };
+            match pods.delete(pod, &parameters).await {
+                Ok(_) => Ok(()),
+                Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
+                Err(error) => Err(fault(&error)),
+            }
+        };
+        if !is_over(&found) {
+            // One of the two runs, if any does.
+            if self.ask(pod, FILES, &["mark", "end"]).await.is_err() {
+                let _ = self.ask(pod, LOADER, &["mark", "end"]).await;
+            }
+        }
+        let began = Instant::now();
+        let mut over = is_over(&found);
+        while !over && began.elapsed() < END {
+            tokio::time::sleep(PAUSE).await;
+            match self.pod(pod).await {
+                Ok(found) => over = is_over(&found),
+                Err(error) if error.fault == Fault::Status(404) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        if over {
+            // The kubelet has confirmed that every container has ended.
+            return delete(0).await;
+        }
+        delete(1).await?;
+        while began.elapsed() < GONE {
+            match self.pod(pod).await {
+                Ok(found) if found.metadata.uid == uid => tokio::time::sleep(PAUSE).await,
+                Ok(_) => return Ok(()),
+                Err(error) if error.fault == Fault::Status(404) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        delete(0).await?;
+        let why = format!(
+            "unconfirmed: the node of the Pod {pod} does not answer, so its processes may run until their deadline"
+        );
+        Err(refused(504, &why))
+    }
+
+    /// Returns the Pod, the container and the path that a path of a container means now.
+    async fn located(
+        &self,
+        container: &str,
+        path: &str,
+        writes: bool,
+    ) -> Result<(String, &'static str, String), DriverError> {
+        let files = self.notes().files.get(container).cloned();
+        if let Some(files) = files {
+            let Some(note) = files.of.as_deref().and_then(|of| self.note(of)) else {
+                return Err(refused(409, "the volumes have no Pod yet"));
+            };
+            if note.started {
+                return Ok((note.pod, FILES, path.to_owned()));
+            }
+            self.running(&note.pod, LOADER).await?;
+            return Ok((note.pod, LOADER, path.to_owned()));
+        }
+        let Some(note) = self.note(container) else { return Err(no_such(container)) };
+        if note.started {
+            return Ok((note.pod, STEPS, path.to_owned()));
+        }
+        if writes {
+            self.running(&note.pod, LOADER).await?;
+            return Ok((note.pod, LOADER, format!("{SENT}{path}")));
+        }
+        // A container that is only read runs here.
+        self.begin(container).await?;
+        Ok((note.pod, STEPS, path.to_owned()))
+    }
+
+    async fn list(&self) -> Result<Vec<Labelled>, DriverError> {
+        let ours = ListParams::default().labels(&format!("{MANAGED}=act"));
+        let pods = self.pods()?;
+        let leases = self.leases()?;
+        let listed = async { tokio::try_join!(pods.list(&ours), leases.list(&ours)) };
+        let (pods, leases) = listed.await.map_err(|error| fault(&error))?;
+        let pods = pods.items.into_iter().map(|pod| ("pod", pod.metadata));
+        let leases = leases.items.into_iter().map(|lease| ("lease", lease.metadata));
+        let found = pods.chain(leases).filter_map(|(kind, metadata)| {
+            let annotations = metadata.annotations.unwrap_or_default();
+            let labels = annotations.get(OUR_LABELS)?;
+            Some(Labelled {
+                id: format!("{kind}/{}/{}", metadata.name?, metadata.uid?),
+                name: annotations.get(OUR_NAME).cloned(),
+                labels: serde_json::from_str(labels).ok()?,
+            })
+        });
+        Ok(found.collect())
+    }
+
+    async fn remove_lease(&self, name: &str, uid: Option<String>) -> Result<(), DriverError> {
+        let parameters = DeleteParams {
+            preconditions: uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        self.leases()?.delete(name, &parameters).await.map(drop).map_err(|error| fault(&error))
+    }
+}
+
+/// Returns what a namespace for runs needs, as documents that `kubectl apply` takes: the namespace with its Pod security, a
+/// role with the rights that `act` uses and no other, and a quota. A person binds the role to users.
+pub fn rights(namespace: &str) -> Vec<Value> {
+    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let metadata = json!({"name": "act", "namespace": namespace});
+    vec![
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {
+                "name": namespace, "labels": {"pod-security.kubernetes.io/enforce": "restricted"},
+            },
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata,
+            "rules": [
+                rule("", &["namespaces"], &["get"]),
+                rule("", &["pods"], &["create", "delete", "get", "list", "patch"]),
+                // A WebSocket begins with a GET, which older servers authorize by its own verb.
+                rule("", &["pods/exec"], &["create", "get"]),
+                rule("", &["pods/log"], &["get"]),
+                rule("networking.k8s.io", &["networkpolicies"], &["create", "get"]),
+                rule("coordination.k8s.io", &["leases"], &["create", "delete", "get", "list"]),
+            ],
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata,
+            "spec": {"hard": {"pods": "32", "limits.cpu": "128", "limits.memory": "256Gi"}},
+        }),
+    ]
+}
+
+fn kubeconfig_path() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    match (set("KUBECONFIG"), set("HOME")) {
+        (Some(path), _) => PathBuf::from(path),
+        (None, Some(home)) => Path::new(&home).join(".kube/config"),
+        (None, None) => PathBuf::from("/nonexistent/config"),
+    }
+}
+
+/// Completes the relative paths in a kubeconfig, which count from its directory.
+fn resolve_paths(kubeconfig: &mut Kubeconfig, directory: &Path) {
+    let complete = |path: &mut Option<String>| {
+        if let Some(path) = path {
+            *path = directory.join(&*path).display().to_string();
+        }
+    };
+    for cluster in kubeconfig.clusters.iter_mut().filter_map(|one| one.cluster.as_mut()) {
+        complete(&mut cluster.certificate_authority);
+    }
+    for user in kubeconfig.auth_infos.iter_mut().filter_map(|one| one.auth_info.as_mut()) {
+        complete(&mut user.client_certificate);
+        complete(&mut user.client_key);
+        complete(&mut user.token_file);
+        // A command without a slash is found by the search path.
+        if let Some(exec) = user.exec.as_mut()
+            && exec.command.as_ref().is_some_and(|command| command.contains('/'))
+        {
+            complete(&mut exec.command);
+        }
+    }
+}
+
+fn parsed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DriverError> {
+    serde_json::from_value(value)
+        .map_err(|error| DriverError { fault: Fault::Garbled, message: error.to_string() })
+}
+
+fn refused(status: u16, why: &str) -> DriverError {
+    DriverError { fault: Fault::Status(status), message: why.to_owned() }
+}
+
+fn unreachable(why: &str) -> DriverError {
+    DriverError { fault: Fault::Unreachable, message: why.to_owned() }
+}
+
+fn no_such(name: &str) -> DriverError {
+    refused(404, &format!("no Pod of {name}"))
+}
+
+fn unable() -> DriverError {
+    refused(501, "Kubernetes has no request for this")
+}
+
+fn fault(error: &kube::Error) -> DriverError {
+    let mut message = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        let text = inner.to_string();
+        if !message.contains(&text) {
+            message = format!("{message}: {text}");
+        }
+        source = inner.source();
+    }
+    let fault = match error {
+        kube::Error::Api(status) => {
+            message = status.message.clone();
+            Fault::Status(status.code)
+        }
+        kube::Error::UpgradeConnection(UpgradeConnectionError::ProtocolSwitch(status)) => {
+            Fault::Status(status.as_u16())
+        }
+        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => Fault::Garbled,
+        _ => Fault::Unreachable,
+    };
+    DriverError { fault, message }
+}
+
+/// Names why the API server made no Pod.
+fn not_created(error: DriverError) -> DriverError {
+    let name = match error.fault {
+        Fault::Status(403) if error.message.contains("exceeded quota") => {
+            "the quota of the namespace is used up"
+        }
+        Fault::Status(400 | 403 | 422) => "the cluster does not admit the Pod",
+        _ => return error,
+    };
+    DriverError { message: format!("{name}: {}", error.message), ..error }
+}
+
+fn done((code, _): (i64, String), what: &str) -> Result<(), DriverError> {
+    match code {
+        0 => Ok(()),
+        code => Err(refused(500, &format!("the program of act failed to {what}: {code}"))),
+    }
+}
+
+/// Returns how a process ended, by the status channel.
+async fn ended(process: &mut AttachedProcess) -> Result<i64, DriverError> {
+    match process.take_status() {
+        Some(status) => code_of(status.await),
+        None => Err(unreachable("the status of a command was taken before")),
+    }
+}
+
+fn code_of(status: Option<Status>) -> Result<i64, DriverError> {
+    let Some(status) = status else {
+        return Err(unreachable("the connection ended before the command did"));
+    };
+    if status.status.as_deref() == Some("Success") {
+        return Ok(0);
+    }
+    let causes = status.details.and_then(|details| details.causes).unwrap_or_default();
+    let code = causes.iter().find(|cause| cause.reason.as_deref() == Some("ExitCode"));
+    match code.and_then(|cause| cause.message.as_deref()?.parse().ok()) {
+        Some(code) if status.reason.as_deref() == Some("NonZeroExitCode") => Ok(code),
+        _ => Err(refused(500, &status.message.unwrap_or_default())),
+    }
+}
+
+fn pod_name(name: &str) -> String {
+    name.chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' })
+        .take(63)
+        .collect()
+}
+
+fn ids(user: StepUser) -> (u32, u32) {
+    match user {
+        StepUser::Ids { uid, gid } if uid != 0 && gid != 0 => (uid, gid),
+        StepUser::Ids { uid, .. } if uid != 0 => (uid, NOBODY),
+        StepUser::Ids { .. } | StepUser::Rootless | StepUser::Root => (NOBODY, NOBODY),
+    }
+}
+
+/// Returns a text that the kubelet changes into `text`: it replaces `$(NAME)` in commands and values.
+fn literal(text: &str) -> String {
+    text.replace('$', "$$")
+}
+
+fn node_address(pod: &Pod) -> Option<String> {
+    pod.status.as_ref()?.host_ip.clone()
+}
+
+fn disk(name: &str) -> Value {
+    json!({"name": name, "emptyDir": {"sizeLimit": DISK}})
+}
+
+fn socket(address: &str, port: u16) -> String {
+    if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
+}
+
+/// Returns the names of the volumes of a container, each once.
+fn volumes_of(request: &ContainerRequest) -> impl Iterator<Item = &str> {
+    let mut seen: Vec<&str> = vec![];
+    request.mounts.iter().filter_map(move |mount| match &mount.source {
+        MountSource::Volume(name) if !seen.contains(&name.as_str()) => {
+            seen.push(name);
+            Some(name.as_str())
+        }
+        _ => None,
+    })
+}
+
+fn files_of(notes: &Notes, request: &ContainerRequest) -> Option<(String, FilesNote)> {
+    let names: Vec<_> = volumes_of(request).collect();
+    let shares = |note: &&FilesNote| {
+        note.of.is_none() && note.mounts.iter().any(|(volume, _)| names.contains(&volume.as_str()))
+    };
+    let found = notes.files.iter().find(|(_, note)| shares(note));
+    found.map(|(name, note)| (name.clone(), note.clone()))
+}
+
+/// Returns the digest in what a node reports as the id of an image.
+fn image_digest(image_id: &str) -> String {
+    let id = image_id.rsplit_once('@').map_or(image_id, |(_, digest)| digest);
+    id.trim_start_matches("docker://").to_owned()
+}
+
+fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
+    let status = pod.status.as_ref();
+    let init = status.and_then(|status| status.init_container_statuses.as_ref());
+    let main = status.and_then(|status| status.container_statuses.as_ref());
+    init.into_iter().chain(main).flatten()
+}
+
+fn status_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
+    statuses(pod).find(|status| status.name == container)
+}
+
+fn state_of<'a>(
+    pod: &'a Pod,
+    container: &str,
+) -> Option<&'a k8s_openapi::api::core::v1::ContainerState> {
+    status_of(pod, container)?.state.as_ref()
+}
+
+fn runs(pod: &Pod, container: &str) -> bool {
+    state_of(pod, container).is_some_and(|state| state.running.is_some())
+}
+
+/// Returns whether no container of a Pod runs or will run.
+fn is_over(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    let runs = statuses(pod)
+        .any(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()));
+    matches!(phase, Some("Failed" | "Succeeded")) && !runs
+}
+
+/// Names what keeps a Pod from running, or what ended it.
+fn trouble(pod: &Pod) -> Option<DriverError> {
+    let status = pod.status.as_ref()?;
+    let text = |reason: &str, message: &Option<String>| {
+        format!("{reason}: {}", message.as_deref().unwrap_or("without a message"))
+    };
+    if status.phase.as_deref() == Some("Failed") {
+        let name = match status.reason.as_deref() {
+            Some("Evicted") => "the Pod was evicted",
+            Some("Preempting" | "Preempted") => "the Pod was preempted",
+            Some("NodeLost" | "NodeAffinity" | "Terminated") => "the node of the Pod was lost",
+            Some("DeadlineExceeded") => "the time of the Pod is over",
+            _ => "the Pod ended",
+        };
+        let ended = statuses(pod).find_map(|one| {
+            let over = one.state.as_ref()?.terminated.as_ref()?;
+            let why = over.message.as_deref().unwrap_or_default();
+            (over.exit_code != 0)
+                .then(|| format!("{} ended with {} {why}", one.name, over.exit_code))
+        });
+        return Some(refused(410, &text(name, &status.message.clone().or(ended))));
+    }
+    for waiting in statuses(pod).filter_map(|one| one.state.as_ref()?.waiting.as_ref()) {
+        let reason = waiting.reason.as_deref().unwrap_or_default();
+        if matches!(
+            reason,
+            "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName"
+        ) {
+            return Some(refused(404, &text("the image cannot be pulled", &waiting.message)));
+        }
+        if matches!(
+            reason,
+            "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError"
+        ) {
+            return Some(refused(
+                500,
+                &text("the node cannot create the container", &waiting.message),
+            ));
+        }
+    }
+    None
+}
+
+/// Returns why a container of a Pod waits.
+fn waiting(pod: &Pod, container: &str) -> Option<String> {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let unscheduled = conditions
+        .into_iter()
+        .flatten()
+        .find(|one| one.type_ == "PodScheduled" && one.status == "False");
+    if let Some(condition) = unscheduled {
+        return Some(format!(
+            "no node has room for it: {}",
+            condition.message.as_deref().unwrap_or_default()
+        ));
+    }
+    let waiting = state_of(pod, container)?.waiting.as_ref()?;
+    Some(format!(
+        "{} {}",
+        waiting.reason.as_deref()?,
+        waiting.message.as_deref().unwrap_or_default()
+    ))
+}
+
+/// Describes a Pod in its own words and in those of every engine.
+fn description_of(spec: Value, processes: i64, network: bool) -> Description {
+    let steps =
+        spec["containers"].as_array().into_iter().flatten().find(|one| one["name"] == STEPS);
+    let steps = steps.cloned().unwrap_or_default();
+    let user = (&spec["securityContext"]["runAsUser"], &spec["securityContext"]["runAsGroup"]);
+    let words = |value: &Value| -> Vec<String> {
+        value
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .map(str::to_owned)
+            .collect()
+    };
+    let security = &steps["securityContext"];
+    let mut options = vec![];
+    if security["allowPrivilegeEscalation"] == false {
+        options.push("no-new-privileges".to_owned());
+    }
+    options.extend(
+        spec["securityContext"]["seccompProfile"]["type"]
+            .as_str()
+            .map(|kind| format!("seccomp={kind}")),
+    );
+    let mounts = steps["volumeMounts"].as_array().into_iter().flatten();
+    let isolation = Isolation {
+        privileged: security["privileged"] == true,
+        dropped_capabilities: words(&security["capabilities"]["drop"]),
+        added_capabilities: words(&security["capabilities"]["add"]),
+        security_options: options,
+        network: Some(if network { NETWORK } else { "none" }.to_owned()),
+        ipc: Some("private".to_owned()),
+        pid: Some("private".to_owned()),
+        memory_bytes: steps["resources"]["limits"]["memory"]
+            .as_str()
+            .and_then(quantity)
+            .unwrap_or_default(),
+        processes,
+        devices: 0,
+        binds: vec![],
+        mounts: mounts
+            .filter_map(|mount| {
+                Some((mount["mountPath"].as_str()?.to_owned(), mount["readOnly"] == true))
+            })
+            .collect(),
+    };
+    Description {
+        user: Some(format!("{}:{}", user.0, user.1)),
+        isolation: Some(isolation),
+        whole: spec,
+    }
+}
+
+fn as_signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+/// Returns the bytes of a quantity as the API server writes those that `act` asks for.
+fn quantity(text: &str) -> Option<i64> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let factor = match &text[digits.len()..] {
+        "" => 1,
+        "Ki" => 1 << 10,
+        "Mi" => 1 << 20,
+        "Gi" => 1 << 30,
+        "k" => 1000,
+        "M" => 1_000_000,
+        "G" => 1_000_000_000,
+        _ => return None,
+    };
+    digits.parse::<i64>().ok()?.checked_mul(factor)
+}
+
+impl Driver for KubernetesApi {
+    fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    fn ping(&self) -> Answer<'_, ()> {
+        Box::pin(async {
+            let asked = self.client()?.apiserver_version().await;
+            asked.map(drop).map_err(|error| fault(&error))
+        })
+    }
+
+    fn machine(&self) -> Answer<'_, Machine> {
+        // A namespace does not show the size of its nodes; 0 is what an engine does not say.
+        Box::pin(ready(Ok(Machine { cpus: 0, memory_bytes: 0 })))
+    }
+
+    fn image<'a>(&'a self, name: &'a str) -> Answer<'a, ImageInfo> {
+        Box::pin(async move {
+            let known = {
+                let notes = self.notes();
+                let is = |info: &&ImageInfo| {
+                    let id = info.id.as_deref().unwrap_or_default();
+                    id == name || id.trim_start_matches("sha256:") == name
+                };
+                notes.images.get(name).or_else(|| notes.images.values().find(is)).cloned()
+            };
+            match known {
+                Some(known) => Ok(known),
+                None if !name.contains(['/', ':', '.']) => {
+                    Err(refused(404, "no image of this process has this id"))
+                }
+                None => self.look_at_image(name).await,
+            }
+        })
+    }
+
+    fn pull<'a>(
+        &'a self,
+        name: &'a str,
+        tag: &'a str,
+    ) -> BoxStream<'a, Result<PullProgress, DriverError>> {
+        let why = format!("the kubelet could not pull {name}:{tag} on the node that it chose");
+        stream::once(ready(Err(refused(404, &why)))).boxed()
+    }
+
+    fn import<'a>(&'a self, _: &'a str, _: Vec<u8>) -> Answer<'a, ()> {
+        Box::pin(ready(Err(unable())))
+    }
+
+    fn images<'a>(&'a self, _: &'a str) -> Answer<'a, Vec<Labelled>> {
+        // `act` makes no image in a cluster, so none has a label of it.
+        Box::pin(ready(Ok(vec![])))
+    }
+
+    fn remove_image<'a>(&'a self, _: &'a str) -> Answer<'a, ()> {
+        Box::pin(ready(Err(unable())))
+    }
+
+    fn changes<'a>(&'a self, _: &'a str) -> Answer<'a, Vec<(String, u8)>> {
+        Box::pin(ready(Err(unable())))
+    }
+
+    fn commit<'a>(&'a self, _: &'a str, _: NewImage) -> Answer<'a, String> {
+        Box::pin(ready(Err(unable())))
+    }
+
+    fn create_volume(&self, volume: NewVolume) -> Answer<'_, ()> {
+        self.notes().volumes.entry(volume.name).or_insert(volume.labels);
+        Box::pin(ready(Ok(())))
+    }
+
+    fn remove_volume<'a>(&'a self, name: &'a str) -> Answer<'a, ()> {
+        let mut notes = self.notes();
+        let in_use = notes.pods.values().any(|pod| pod.volumes.iter().any(|volume| volume == name));
+        let answer = match (in_use, notes.volumes.contains_key(name)) {
+            (true, _) => Err(refused(409, "a Pod has the volume")),
+            (false, false) => Err(refused(404, "no such volume")),
+            (false, true) => {
+                notes.volumes.remove(name);
+                Ok(())
+            }
+        };
+        Box::pin(ready(answer))
+    }
+
+    fn volumes(&self, label: String) -> Answer<'_, Vec<Labelled>> {
+        let notes = self.notes();
+        let found = notes.volumes.iter().filter(|(_, labels)| has_label(labels, &label));
+        let found = found.map(|(name, labels)| Labelled {
+            id: name.clone(),
+            name: None,
+            labels: labels.clone(),
+        });
+        Box::pin(ready(Ok(found.collect())))
+    }
+
+    fn describe(&self, request: &ContainerRequest) -> Description {
+        let loads =
+            files_of(&self.notes(), request).map(|(_, note)| note.mounts).unwrap_or_default();
+        let pod = self.pod_of("act", request, &request.image_id, &loads);
+        description_of(
+            pod["spec"].clone(),
+            as_signed(request.limits.pids),
+            request.network != Network::Off,
+        )
+    }
+
+    fn create<'a>(&'a self, name: &'a str, request: &'a ContainerRequest) -> Answer<'a, ()> {
+        Box::pin(async move {
+            match request.role {
+                Role::Steps => self.create_pod(name, request).await,
+                Role::Image => {
+                    self.create_pod(name, request).await?;
+                    self.begin(name).await
+                }
+                Role::Files => {
+                    let mounts = request.mounts.iter().filter_map(|mount| match &mount.source {
+                        MountSource::Volume(volume) => Some((volume.clone(), mount.target.clone())),
+                        _ => None,
+                    });
+                    let note = FilesNote { mounts: mounts.collect(), of: None };
+                    self.notes().files.insert(name.to_owned(), note);
+                    Ok(())
+                }
+                Role::Name => {
+                    let lease: Lease = parsed(json!({
+                        "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                        "metadata": {
+                            "name": pod_name(name), "labels": {MANAGED: "act"},
+                            "annotations": {OUR_NAME: name, OUR_LABELS: json!(request.labels).to_string()},
+                        },
+                        "spec": {"holderIdentity": "act"},
+                    }))?;
+                    let created = self.leases()?.create(&PostParams::default(), &lease).await;
+                    created.map(drop).map_err(|error| not_created(fault(&error)))
+                }
+            }
+        })
+    }
+
+    fn start<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.begin(container))
+    }
+
+    fn inspect<'a>(&'a self, container: &'a str) -> Answer<'a, Inspected> {
+        Box::pin(async move {
+            if self.notes().files.contains_key(container) {
+                return Ok(Inspected::default());
+            }
+            let note = self.note(container);
+            let name = note.as_ref().map_or_else(|| pod_name(container), |note| note.pod.clone());
+            let found = match self.pod(&name).await {
+                Err(error) if error.fault == Fault::Status(404) && note.is_none() => {
+                    let lease = self.leases()?.get(&name).await.map_err(|error| fault(&error))?;
+                    let id = lease.metadata.uid.map(|uid| format!("lease/{name}/{uid}"));
+                    return Ok(Inspected { id, ..Inspected::default() });
+                }
+                found => found?,
+            };
+            let state = state_of(&found, STEPS);
+            let over = state.and_then(|state| state.terminated.as_ref());
+            let spec = serde_json::to_value(&found.spec).map_err(|error| DriverError {
+                fault: Fault::Garbled,
+                message: error.to_string(),
+            })?;
+            let walls = note.and_then(|note| note.walls);
+            let processes = walls.as_ref().map_or(0, |walls| as_signed(walls.processes));
+            let network = walls.is_some_and(|walls| walls.network != Network::Off);
+            Ok(Inspected {
+                id: found.metadata.uid.clone().map(|uid| format!("pod/{name}/{uid}")),
+                pid: None,
+                running: runs(&found, STEPS),
+                oom_killed: over.is_some_and(|over| over.reason.as_deref() == Some("OOMKilled")),
+                node: found.spec.and_then(|spec| crate::docker::word(&spec.node_name?)),
+                description: description_of(spec, processes, network),
+            })
+        })
+    }
+
+    fn containers<'a>(&'a self, label: &'a str) -> Answer<'a, Vec<Labelled>> {
+        Box::pin(async move {
+            let mut found = self.list().await?;
+            found.retain(|one| has_label(&one.labels, label));
+            Ok(found)
+        })
+    }
+
+    fn stat<'a>(&'a self, container: &'a str, path: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let (pod, of, path) = self.located(container, path, false).await?;
+            match self.ask(&pod, of, &["stat", &path]).await?.0 {
+                0 => Ok(()),
+                MISSING => Err(refused(404, &format!("no {path} in the container"))),
+                code => Err(refused(500, &format!("{path} cannot be asked for: {code}"))),
+            }
+        })
+    }
+
+    fn upload<'a>(
+        &'a self,
+        container: &'a str,
+        path: &'a str,
+        mut archive: BoxStream<'static, io::Result<Bytes>>,
+    ) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let (pod, of, path) = self.located(container, path, true).await?;
+            let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
+            let arguments = [program, "receive", &path].map(str::to_owned);
+            let mut process = self.attach(&pod, of, &arguments, true).await?;
+            let Some(mut input) = process.stdin() else {
+                return Err(unreachable("no standard input"));
+            };
+            let send = async {
+                while let Some(piece) = archive.next().await {
+                    for piece in piece?.chunks(PIECE) {
+                        let length = u32::try_from(piece.len()).unwrap_or_default();
+                        input.write_all(&length.to_be_bytes()).await?;
+                        input.write_all(piece).await?;
+                    }
+                }
+                input.write_all(&0_u32.to_be_bytes()).await?;
+                input.flush().await
+            };
+            let sent: io::Result<()> = send.await;
+            // Dropping the process ends the connection, and with it the program.
+            sent.map_err(|error| unreachable(&error.to_string()))?;
+            // The input stays open until the status is there: the protocol cannot close it alone.
+            let code = ended(&mut process).await?;
+            drop(input);
+            done((code, String::new()), "unpack what was sent")
+        })
+    }
+
+    fn download<'a>(
+        &'a self,
+        container: &'a str,
+        path: &str,
+    ) -> BoxStream<'a, Result<Bytes, DriverError>> {
+        let path = path.to_owned();
+        let open = async move {
+            let (pod, of, path) = self.located(container, &path, false).await?;
+            let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
+            let arguments = [program, "send", &path].map(str::to_owned);
+            let mut process = self.attach(&pod, of, &arguments, false).await?;
+            let output = process.stdout().ok_or_else(|| unreachable("no standard output"))?;
+            Ok::<_, DriverError>((process, output, path))
+        };
+        let pieces = stream::once(open).flat_map(|opened| match opened {
+            Err(error) => stream::once(ready(Err(error))).boxed(),
+            Ok((process, output, path)) => {
+                stream::unfold(Some((process, output, path)), next_piece).boxed()
+            }
+        });
+        pieces.boxed()
+    }
+
+    fn wait<'a>(&'a self, container: &'a str) -> Answer<'a, Option<i64>> {
+        Box::pin(async move {
+            let Some(note) = self.note(container) else { return Err(no_such(container)) };
+            loop {
+                let found = self.pod(&note.pod).await?;
+                if let Some(over) =
+                    state_of(&found, STEPS).and_then(|state| state.terminated.as_ref())
+                {
+                    return Ok(Some(i64::from(over.exit_code)));
+                }
+                tokio::time::sleep(PAUSE).await;
+            }
+        })
+    }
+
+    fn oom_events(&self, container: &str) -> BoxStream<'static, ()> {
+        let (Some(note), Ok(pods)) = (self.note(container), self.pods()) else {
+            return stream::empty().boxed();
+        };
+        let parameters =
+            LogParams { container: Some(STEPS.to_owned()), follow: true, ..LogParams::default() };
+        let lines = async move {
+            let began = Instant::now();
+            loop {
+                match pods.log_stream(&note.pod, &parameters).await {
+                    Ok(log) => return log.lines().boxed(),
+                    // The container has not begun.
+                    Err(kube::Error::Api(status))
+                        if status.code == 400 && began.elapsed() < BEGIN =>
+                    {
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    Err(_) => return stream::empty().boxed(),
+                }
+            }
+        };
+        let events = stream::once(lines).flatten();
+        events
+            .filter_map(|line| ready(line.is_ok_and(|line| line == "oom_kill").then_some(())))
+            .boxed()
+    }
+
+    fn kill<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let Some(note) = self.note(container) else { return Err(no_such(container)) };
+            let found = self.pod(&note.pod).await?;
+            if !runs(&found, STEPS) {
+                return Err(refused(409, "the container does not run"));
+            }
+            done(self.ask(&note.pod, FILES, &["mark", "end-steps"]).await?, "end the steps")
+        })
+    }
+
+    fn remove<'a>(&'a self, container: &'a str) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let mut parts = container.splitn(3, '/');
+            match (parts.next(), parts.next(), parts.next()) {
+                (Some("lease"), Some(name), uid) => {
+                    return self.remove_lease(name, uid.map(str::to_owned)).await;
+                }
+                (Some("pod"), Some(pod), uid) => {
+                    return self.remove_pod_named(pod, uid.map(str::to_owned)).await;
+                }
+                _ => {}
+            }
+            let files = self.notes().files.get(container).cloned();
+            if let Some(files) = files {
+                if let Some(of) = files.of {
+                    match self.remove_pod(&of).await {
+                        Err(error) if error.fault == Fault::Status(404) => {}
+                        removed => removed?,
+                    }
+                }
+                self.notes().files.remove(container);
+                return Ok(());
+            }
+            let note = self.note(container);
+            let keeps = note.as_ref().and_then(|note| note.files.clone());
+            match (note, keeps) {
+                // The volumes are read after the steps are gone, and their container removes the Pod.
+                (Some(note), Some(_)) => {
+                    match self.kill(container).await {
+                        Err(error) if matches!(error.fault, Fault::Status(404 | 409 | 500)) => {}
+                        killed => killed?,
+                    }
+                    let began = Instant::now();
+                    while began.elapsed() < END {
+                        let found = match self.pod(&note.pod).await {
+                            Err(error) if error.fault == Fault::Status(404) => return Ok(()),
+                            found => found?,
+                        };
+                        if !runs(&found, STEPS) {
+                            return Ok(());
+                        }
+                        tokio::time::sleep(PAUSE).await;
+                    }
+                    Err(refused(
+                        504,
+                        "unconfirmed: the kubelet does not say that the steps have ended",
+                    ))
+                }
+                (Some(_), None) => self.remove_pod(container).await,
+                (None, _) => match self.remove_pod(container).await {
+                    Err(error) if error.fault == Fault::Status(404) => {
+                        self.remove_lease(&pod_name(container), None).await
+                    }
+                    removed => removed,
+                },
+            }
+        })
+    }
+
+    fn prepare_exec<'a>(&'a self, container: &'a str, command: Command) -> Answer<'a, String> {
+        Box::pin(async move {
+            let Some(note) = self.note(container) else { return Err(no_such(container)) };
+            let directory = command.directory.unwrap_or_else(|| "/".to_owned());
+            let mut arguments = vec![PROGRAM.to_owned(), "run".to_owned(), directory];
+            arguments.extend(command.arguments);
+            let mut notes = self.notes();
+            notes.count += 1;
+            let id = format!("{}-{}", note.pod, notes.count);
+            let exec = ExecNote { pod: note.pod, arguments, end: None };
+            notes.execs.insert(id.clone(), exec);
+            Ok(id)
+        })
+    }
+
+    fn start_exec<'a>(
+        &'a self,
+        exec: &'a str,
+    ) -> Answer<'a, BoxStream<'static, Result<Output, DriverError>>> {
+        Box::pin(async move {
+            let found =
+                self.notes().execs.get(exec).map(|one| (one.pod.clone(), one.arguments.clone()));
+            let Some((pod, arguments)) = found else { return Err(refused(404, "no such command")) };
+            let mut process = self.attach(&pod, STEPS, &arguments, false).await?;
+            let mut output = process.stdout().ok_or_else(|| unreachable("no standard output"))?;
+            let (sender, receiver) = tokio::sync::mpsc::channel(8);
+            let (report, reported) = tokio::sync::watch::channel(ExecEnd::Running);
+            if let Some(note) = self.notes().execs.get_mut(exec) {
+                note.end = Some(reported);
+            }
+            tokio::spawn(async move {
+                let mut buffer = vec![0; PIECE];
+                loop {
+                    let piece = match output.read(&mut buffer).await {
+                        Ok(0) | Err(_) => break,
+                        Ok(count) => {
+                            Bytes::copy_from_slice(buffer.get(..count).unwrap_or_default())
+                        }
+                    };
+                    // A reader that has gone ends the connection.
+                    if sender.send(Ok(Output { bytes: piece, cut: false })).await.is_err() {
+                        return;
+                    }
+                }
+                let end = match ended(&mut process).await {
+                    Ok(code) => ExecEnd::Code(code),
+                    Err(error) => ExecEnd::Failed(error),
+                };
+                let lost = match &end {
+                    ExecEnd::Failed(error) => Some(error.clone()),
+                    _ => None,
+                };
+                let _ = report.send(end);
+                if let Some(error) = lost {
+                    let _ = sender.send(Err(error)).await;
+                }
+            });
+            let pieces = stream::unfold(receiver, |mut receiver| async {
+                receiver.recv().await.map(|piece| (piece, receiver))
+            });
+            Ok(pieces.boxed())
+        })
+    }
+
+    fn exec_state<'a>(&'a self, exec: &'a str) -> Answer<'a, ExecState> {
+        let end =
+            self.notes().execs.get(exec).and_then(|exec| Some(exec.end.as_ref()?.borrow().clone()));
+        let state = match end.unwrap_or(ExecEnd::Running) {
+            ExecEnd::Running => Ok(ExecState { running: Some(true), exit_code: None }),
+            ExecEnd::Code(code) => Ok(ExecState { running: Some(false), exit_code: Some(code) }),
+            ExecEnd::Failed(error) => Err(error),
+        };
+        Box::pin(ready(state))
+    }
+
+    fn networks<'a>(&'a self, container: &'a str) -> Answer<'a, Vec<String>> {
+        let open = self.note(container).map(|note| note.open);
+        let names = open.map(|open| if open { vec![NETWORK.to_owned()] } else { vec![] });
+        Box::pin(ready(names.ok_or_else(|| no_such(container))))
+    }
+
+    fn disconnect<'a>(&'a self, container: &'a str, _: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.switch_network(container, false))
+    }
+
+    fn connect<'a>(&'a self, container: &'a str, _: &'a str) -> Answer<'a, ()> {
+        Box::pin(self.switch_network(container, true))
+    }
+
+    fn tree_digest<'a>(&'a self, container: &'a str, path: &'a str) -> Answer<'a, Option<String>> {
+        Box::pin(async move {
+            let Some(note) = self.note(container) else { return Err(no_such(container)) };
+            let (code, digest) = self.ask(&note.pod, STEPS, &["digest", path]).await?;
+            done((code, String::new()), "read the tree")?;
+            Ok(Some(digest.trim().to_owned()))
+        })
+    }
+
+    fn closed(&self, container: &str) -> Option<Vec<String>> {
+        Some(self.note(container)?.walls?.closed)
+    }
+}
+
+fn has_label(labels: &HashMap<String, String>, wanted: &str) -> bool {
+    match wanted.split_once('=') {
+        Some((name, value)) => labels.get(name).is_some_and(|found| found == value),
+        None => labels.contains_key(wanted),
+    }
+}
+
+type Reading = (AttachedProcess, tokio::io::ReadHalf<tokio::io::SimplexStream>, String);
+
+/// Reads one piece of a stream, and at its end how the program ended.
+async fn next_piece(
+    reading: Option<Reading>,
+) -> Option<(Result<Bytes, DriverError>, Option<Reading>)> {
+    let (mut process, mut output, path) = reading?;
+    let mut length = [0; 4];
+    let read = match output.read_exact(&mut length).await {
+        Ok(_) => u32::from_be_bytes(length) as usize,
+        // The program ended without its last piece.
+        Err(_) => {
+            let error = match ended(&mut process).await {
+                Ok(MISSING) => refused(404, &format!("no {path} in the container")),
+                Ok(code) => refused(500, &format!("{path} cannot be read: {code}")),
+                Err(error) => error,
+            };
+            return Some((Err(error), None));
+        }
+    };
+    if read == 0 {
+        return match ended(&mut process).await {
+            Ok(0) => None,
+            Ok(code) => Some((Err(refused(500, &format!("{path} cannot be read: {code}"))), None)),
+            Err(error) => Some((Err(error), None)),
+        };
+    }
+    if read > PIECE {
+        let message = "a piece of the stream is too large".to_owned();
+        return Some((Err(DriverError { fault: Fault::Garbled, message }), None));
+    }
+    let mut piece = vec![0; read];
+    match output.read_exact(&mut piece).await {
+        Ok(_) => Some((Ok(Bytes::from(piece)), Some((process, output, path)))),
+        Err(error) => Some((Err(unreachable(&error.to_string())), None)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(status: Value) -> Pod {
+        parsed(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "status": status}))
+            .unwrap()
+    }
+
+    #[test]
+    fn the_code_of_a_command_comes_from_the_status_and_from_nothing_else() {
+        let status = |value: Value| Some(parsed::<Status>(value).unwrap());
+        assert_eq!(code_of(status(json!({"status": "Success"}))), Ok(0));
+        let failed = json!({
+            "status": "Failure", "reason": "NonZeroExitCode", "message": "command terminated",
+            "details": {"causes": [{"reason": "ExitCode", "message": "137"}]},
+        });
+        assert_eq!(code_of(status(failed)), Ok(137));
+        let odd =
+            json!({"status": "Failure", "reason": "InternalError", "message": "no such file"});
+        assert_eq!(code_of(status(odd)).unwrap_err().fault, Fault::Status(500));
+        assert_eq!(code_of(None).unwrap_err().fault, Fault::Unreachable);
+    }
+
+    #[test]
+    fn what_keeps_a_pod_from_running_has_its_name() {
+        let waiting = |reason: &str| {
+            json!({"containerStatuses": [{
+                "name": STEPS, "image": "", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": reason}},
+            }]})
+        };
+        let named = |status: Value| trouble(&pod(status)).map(|error| (error.fault, error.message));
+        assert_eq!(named(waiting("ContainerCreating")), None);
+        let (fault, message) = named(waiting("ErrImagePull")).unwrap();
+        assert_eq!(fault, Fault::Status(404));
+        assert!(message.starts_with("the image cannot be pulled"), "{message}");
+        for (reason, name) in [
+            ("Evicted", "evicted"),
+            ("Preempting", "preempted"),
+            ("NodeLost", "node"),
+            ("DeadlineExceeded", "time"),
+        ] {
+            let (_, message) = named(json!({"phase": "Failed", "reason": reason})).unwrap();
+            assert!(message.contains(name), "{message}");
+        }
+        let quota = not_created(refused(403, "pods \"a\" is forbidden: exceeded quota: act"));
+        assert!(quota.message.starts_with("the quota of the namespace"), "{quota:?}");
+        let denied = not_created(refused(403, "admission webhook denied the request"));
+        assert!(denied.message.starts_with("the cluster does not admit"), "{denied:?}");
+    }
+
+    #[test]
+    fn names_digests_and_quantities_are_read_as_the_api_writes_them() {
+        assert_eq!(pod_name("act-run_20260131_235959_a1b2c3"), "act-run-20260131-235959-a1b2c3");
+        assert_eq!(image_digest("docker.io/library/a@sha256:00"), "sha256:00");
+        assert_eq!(image_digest("sha256:11"), "sha256:11");
+        assert_eq!(quantity("64Mi"), Some(64 << 20));
+        assert_eq!(quantity("67108864"), Some(64 << 20));
+        assert_eq!(quantity("1Ei"), None);
+        assert_eq!(socket("fd00::1", 10_250), "[fd00::1]:10250");
+        assert_eq!(ids(StepUser::Ids { uid: 0, gid: 0 }), (NOBODY, NOBODY));
+        assert_eq!(ids(StepUser::Ids { uid: 7, gid: 8 }), (7, 8));
+    }
+
+    #[test]
+    fn the_role_reads_no_secret() {
+        let documents = rights("act");
+        let all = json!(documents).to_string();
+        assert!(all.contains("restricted") && !all.contains("secrets"), "{all}");
+        assert!(!all.contains('*'), "{all}");
+    }
+}

@@ -1,0 +1,236 @@
+//! Whole tasks on a real cluster of two nodes. `scripts/test-kubernetes` makes the cluster and runs this; nothing else does.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on panics")]
+
+mod engine;
+#[path = "../harness/mod.rs"]
+mod harness;
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use engine::{cluster, engines_toml, image, kubeconfig, namespace, objects, processes};
+use harness::script::{attempt, done, opening, plan, script};
+use harness::{Act, Done};
+
+/// How long a test waits for something that happens in the cluster by itself.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// How long a process of a run may live on after the command has ended.
+const NO_PROCESS: Duration = Duration::from_secs(2);
+
+fn project() -> Act {
+    Act::new()
+        .file("answer.txt", "none\n")
+        .engines_toml(&engines_toml(&namespace(), ""))
+        .env("KUBECONFIG", kubeconfig())
+}
+
+/// A repository whose pipeline is green when `answer.txt` says `right`.
+fn repository() -> Act {
+    project()
+        .pipeline(image(), &[("test", "grep -qx right answer.txt || { cat answer.txt; exit 1; }")])
+}
+
+/// A repository with one step.
+fn with_step(command: &str, more: Value) -> Act {
+    let mut verification =
+        json!({"container_image": image(), "steps": [{"name": "test", "command": command}]});
+    for (name, value) in more.as_object().into_iter().flatten() {
+        verification[name] = value.clone();
+    }
+    project().file("agent.yaml", json!({"verification": verification}).to_string())
+}
+
+/// A task with one attempt.
+fn one_attempt() -> String {
+    script(opening("write it").into_iter().chain(attempt("right\n")).chain([done()]))
+}
+
+fn statuses(done: &Done) -> Vec<String> {
+    let status = |run_id: &String| done.manifest(run_id)["status"].as_str().unwrap().to_owned();
+    done.runs().iter().map(status).collect()
+}
+
+#[track_caller]
+fn nothing_left(done: &Done) {
+    for run in done.runs() {
+        assert_eq!(objects(&run), Vec::<String>::new(), "{done}");
+    }
+}
+
+/// Waits until something is so.
+#[track_caller]
+fn until(what: &str, limit: Duration, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < limit, "{what} is not so after {limit:?}");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+}
+
+#[track_caller]
+fn no_process(words: &str) {
+    until("no process is left on a node", NO_PROCESS, || {
+        ["n1", "n2"].iter().all(|node| processes(node, words) == 0)
+    });
+}
+
+/// The error of the only run.
+#[track_caller]
+fn error_of(done: &Done) -> (String, String) {
+    let run = done.json();
+    let text = |name: &str| run[name].as_str().unwrap_or_default().to_owned();
+    (text("error_type"), text("error_message"))
+}
+
+// ENGINE-13: `scripts/test-kubernetes` runs this before the policies of the cluster are enforced.
+#[test]
+#[ignore = "needs a cluster that enforces no NetworkPolicy"]
+fn a_run_is_refused_where_no_policy_is_enforced() {
+    let told = with_step("true", json!({})).act(["verify", "--json"]).status(4);
+    let (kind, why) = error_of(&told);
+    assert_eq!(kind, "container_creation", "{told}");
+    assert!(why.contains("does not enforce the NetworkPolicy act-network-off"), "{why}");
+    nothing_left(&told);
+}
+
+// ENGINE-6, ENGINE-11
+#[test]
+fn a_right_first_idea_is_success_and_the_manifest_names_cluster_namespace_and_node() {
+    let told = repository().script(&one_attempt()).run("write the answer").status(0);
+    let told = told.script_used_up();
+    assert_eq!(told.read("answer.txt"), "right\n");
+    assert_eq!(statuses(&told), ["PASS"]);
+    let manifest = told.manifest(&told.runs()[0]);
+    let engine = &manifest["engine"];
+    assert_eq!(engine["name"], "kubernetes");
+    assert_eq!(engine["namespace"], namespace().as_str());
+    assert!(engine["cluster"].as_str().unwrap().starts_with("https://"), "{engine}");
+    assert!(engine["version"].as_str().unwrap().starts_with('v'), "{engine}");
+    assert!(["n1", "n2"].contains(&manifest["node"].as_str().unwrap()), "{manifest}");
+    nothing_left(&told);
+}
+
+#[test]
+fn failures_are_fixed_forward_and_three_of_them_lead_to_a_new_plan() {
+    let turns = opening("write it")
+        .into_iter()
+        .chain(attempt("one\n"))
+        .chain(attempt("two\n"))
+        .chain(attempt("three\n"))
+        .chain([plan("another way")])
+        .chain(attempt("right\n"))
+        .chain([done()]);
+    let told = repository().script(&script(turns)).run("write the answer").status(0);
+    let told = told.script_used_up().stderr_lines(&["Replanning..."]);
+    assert_eq!(statuses(&told), ["FAIL", "FAIL", "FAIL", "PASS"]);
+    nothing_left(&told);
+}
+
+// VERIFIER-14
+#[test]
+fn a_step_whose_time_is_up_is_killed_on_its_node() {
+    let act = with_step("trap '' HUP INT TERM; sleep 86411; sleep 86411", json!({}));
+    let told = act
+        .config_toml("[timeouts]\nverification_step = 3000\n")
+        .act(["verify", "--json"])
+        .status(3);
+    assert_eq!(told.json()["reason"], "timeout", "{told}");
+    no_process("sleep 86411");
+    nothing_left(&told);
+}
+
+// VERIFIER-21
+#[test]
+fn a_kill_for_memory_is_named() {
+    let act = with_step("exec tail -n 1 /dev/zero", json!({"limits": {"memory_mb": 64}}));
+    let told = act.act(["verify", "--json"]).status(4);
+    let (kind, why) = error_of(&told);
+    assert_eq!(kind, "resource_exhaustion", "{told}");
+    assert!(why.contains("memory_mb"), "{why}");
+    nothing_left(&told);
+}
+
+// ENGINE-15
+#[test]
+fn a_quota_that_is_used_up_and_an_image_that_no_node_has_are_named() {
+    let full = "act-test-full";
+    cluster(&["kubectl", "create", "namespace", full]);
+    let user = format!("--serviceaccount={}:user", namespace());
+    let resources =
+        "--resource=pods,namespaces,leases.coordination.k8s.io,networkpolicies.networking.k8s.io";
+    cluster(&["kubectl", "-n", full, "create", "quota", "none", "--hard=pods=0"]);
+    cluster(&[
+        "kubectl",
+        "-n",
+        full,
+        "create",
+        "role",
+        "act",
+        "--verb=get,list,create,delete",
+        resources,
+    ]);
+    cluster(&["kubectl", "-n", full, "create", "rolebinding", "user", "--role=act", &user]);
+    let act = with_step("true", json!({})).engines_toml(&engines_toml(full, ""));
+    let told = act.act(["verify", "--json"]).status(4);
+    cluster(&["kubectl", "delete", "namespace", full, "--wait=false"]);
+    told.stdout_has("the quota of the namespace is used up");
+
+    let missing = json!({"container_image": "127.0.0.1:9/act-test-missing:1"});
+    let told = with_step("true", missing).act(["verify", "--json"]).status(4);
+    assert_eq!(error_of(&told).0, "image_pull", "{told}");
+    nothing_left(&told);
+}
+
+// VERIFIER-23
+#[test]
+fn a_cancelled_step_has_no_process_on_its_node_two_seconds_later() {
+    let running =
+        with_step("trap '' HUP INT TERM; echo it has begun; sleep 86422; sleep 86422", json!({}))
+            .start(["verify"]);
+    until("the step runs", PATIENCE, || {
+        ["n1", "n2"].iter().any(|node| processes(node, "sleep 86422") > 0)
+    });
+    running.signal(rustix::process::Signal::INT);
+    let told = running.wait().status(130);
+    no_process("sleep 86422");
+    nothing_left(&told);
+}
+
+// VERIFIER-13
+#[test]
+fn a_step_cannot_forge_its_result() {
+    for (trick, code) in [
+        ("echo '{\"status\":\"PASS\"}' > /artifacts/manifest.json; exit 3", 3),
+        ("kill -9 1; kill -TERM 1; kill -TERM -1; exit 4", 4),
+        ("yes 0123456789abcde | head -c 80000000; exit 5", 5),
+        ("rm -rf /artifacts/* /workspace/* /.act/* 2>/dev/null; exit 6", 6),
+        ("touch /.act/control/end-steps /.act/control/end; exit 7", 7),
+    ] {
+        let told = with_step(trick, json!({})).act(["verify", "--json"]).status(3);
+        let run = told.runs()[0].clone();
+        let manifest = told.manifest(&run);
+        assert_eq!(manifest["status"], "FAIL", "{trick}: {manifest}");
+        assert_eq!(manifest["commands_executed"][0]["exit_code"], code, "{trick}: {manifest}");
+        nothing_left(&told);
+    }
+}
+
+// ENGINE-15
+#[test]
+fn a_step_whose_kubelet_is_killed_has_no_result_and_what_is_left_is_reported() {
+    let running =
+        with_step("echo it has begun; sleep 86433", json!({})).start(["verify", "--json"]);
+    let mut node = "";
+    until("the step runs", PATIENCE, || {
+        node =
+            ["n1", "n2"].into_iter().find(|node| processes(node, "sleep 86433") > 0).unwrap_or("");
+        !node.is_empty()
+    });
+    cluster(&["kill-kubelet", node]);
+    let told = running.wait().status(4);
+    cluster(&["start-kubelet", node]);
+    assert_eq!(told.json()["status"], "INFRA_ERROR", "{told}");
+    until("the step is gone", PATIENCE * 2, || processes(node, "sleep 86433") == 0);
+}
