@@ -182,8 +182,12 @@ impl<R: Read> Read for Pieces<R> {
             }
         }
         let most = into.len().min(self.left);
+        // A read of nothing would wait for more input, which the host keeps open.
+        if most == 0 {
+            return Ok(0);
+        }
         let count = self.input.read(into.get_mut(..most).unwrap_or_default())?;
-        if count == 0 && self.left > 0 && !into.is_empty() {
+        if count == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         self.left -= count;

@@ -72,7 +72,7 @@ pub(crate) fn look_for_network(outside: Option<SocketAddr>) -> String {
     match outside {
         None => "ls /sys/class/net | grep -v '^lo$' | wc -l".to_owned(),
         Some(address) => format!(
-            "if nc -w 2 {} {} </dev/null; then echo 1; else echo 0; fi",
+            "if nc -w 2 {} {} </dev/null 2>/dev/null; then echo 1; else echo 0; fi",
             address.ip(),
             address.port()
         ),

@@ -112,6 +112,7 @@ impl DockerApi {
             lacks,
             // Podman sends SIGTERM first and waits.
             removes_politely: podman,
+            starts_images: false,
         };
         Ok(Self { docker, facts })
     }

@@ -55,6 +55,8 @@ pub struct Facts {
     pub lacks: Vec<(Ability, String)>,
     /// A removal asks the processes of a container to end and waits for them, so they have to be killed before it.
     pub removes_politely: bool,
+    /// A question about an image starts a container of it, and pulls the image before that.
+    pub starts_images: bool,
 }
 
 /// Something that a run may need and that not every engine can do. An engine names what it lacks in [`Facts::lacks`], and a run

@@ -356,7 +356,8 @@ impl Engine {
     }
 
     async fn inspect_image(&self, image: &str) -> Result<Option<ImageInfo>, InfraError> {
-        match self.call(Phase::Pull, QUICK, self.driver().image(image)).await {
+        let limit = if self.driver().facts().starts_images { WORK } else { QUICK };
+        match self.call(Phase::Pull, limit, self.driver().image(image)).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.status() == Some(404) => Ok(None),
             Err(error) => Err(error.into()),

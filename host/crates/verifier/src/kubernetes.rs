@@ -252,6 +252,7 @@ impl KubernetesApi {
                 without(Ability::KeepVolumes, "the volumes of a Pod end with it"),
             ],
             removes_politely: false,
+            starts_images: true,
         };
         Ok(Self {
             config,
@@ -902,6 +903,11 @@ impl KubernetesApi {
             if self.ask(pod, FILES, &["mark", "end"]).await.is_err() {
                 let _ = self.ask(pod, LOADER, &["mark", "end"]).await;
             }
+        }
+        let state = state_of(&found, STEPS);
+        if !state.is_some_and(|state| state.running.is_some() || state.terminated.is_some()) {
+            // No process but ours was ever in the Pod, and the kubelet reports no end of a container that never began.
+            return delete(0).await;
         }
         let began = Instant::now();
         let mut over = is_over(&found);
