@@ -152,11 +152,12 @@ fn receive(path: &Path) -> io::Result<()> {
         fs::create_dir_all(path.join(&below))?;
         directories.push((below, entry.header().mode()? & 0o7777));
     }
+    let of_the_kubelet = [io::ErrorKind::PermissionDenied, io::ErrorKind::ReadOnlyFilesystem];
     // Last, because nothing can be written into a directory that is read-only.
     for (below, mode) in directories.iter().rev() {
         match fs::set_permissions(path.join(below), fs::Permissions::from_mode(*mode)) {
-            // The kubelet made the top of a volume, and everybody may write there.
-            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {}
+            // The kubelet made the top of a volume, where everybody may write, and what is above it.
+            Err(error) if of_the_kubelet.contains(&error.kind()) => {}
             done => done?,
         }
     }
