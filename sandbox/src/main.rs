@@ -13,7 +13,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// The directory whose files say what the host wants. The container of the steps mounts it read-only.
@@ -24,6 +26,8 @@ const PROGRAM: &str = "/.act/bin/act-sandbox";
 const PAUSE: Duration = Duration::from_millis(20);
 /// The largest piece of a stream, in bytes. The host refuses a larger one.
 const PIECE: usize = 64 * 1024;
+/// Bytes of the stack of a thread that only waits.
+const STACK: usize = 16 * 1024;
 
 /// Exit codes that the host knows. A shell has none of them for itself.
 const MISSING: u8 = 44;
@@ -49,7 +53,6 @@ fn main() -> ExitCode {
         ("await", [milliseconds, words @ ..]) => wait_for_answer(milliseconds, words),
         ("processes", [limit]) => processes(limit),
         ("image", []) => image(),
-        ("hold", []) => hold(),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     };
     match done {
@@ -306,17 +309,17 @@ fn probe(milliseconds: &OsString, words: &[OsString]) -> io::Result<()> {
     Ok(())
 }
 
-/// Waits until one of the addresses answers. Without an address there is nothing to wait for.
+/// Waits until one of the addresses answers, and fails if none does.
 fn wait_for_answer(milliseconds: &OsString, words: &[OsString]) -> io::Result<()> {
     let (limit, began) = (duration(milliseconds)?, Instant::now());
     let addresses = addresses(words)?;
-    while !addresses.is_empty()
-        && began.elapsed() < limit
-        && answering(&addresses, limit / 10).is_empty()
-    {
+    while !addresses.is_empty() && began.elapsed() < limit {
+        if !answering(&addresses, limit / 10).is_empty() {
+            return Ok(());
+        }
         std::thread::sleep(PAUSE);
     }
-    Ok(())
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 fn duration(milliseconds: &OsString) -> io::Result<Duration> {
@@ -372,30 +375,28 @@ fn addresses(words: &[OsString]) -> io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-/// Prints `refused` if the kernel refuses a process before `limit` of them run, and `allowed` otherwise.
+/// Prints `refused` if the kernel refuses a thread before `limit` of them run, and `allowed` otherwise. The kernel counts threads
+/// as it counts processes, and they cost less.
 fn processes(limit: &OsString) -> io::Result<()> {
     let limit: usize =
         limit.to_str().and_then(|text| text.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;
-    let mut started: Vec<Child> = vec![];
+    let gate = Arc::new(Mutex::new(()));
+    let closed = gate.lock();
+    let mut started: Vec<JoinHandle<()>> = vec![];
     let mut refused = false;
     while started.len() < limit && !refused {
-        let mut command = Command::new("/proc/self/exe");
-        // A child ends when its input does, so none outlives this process.
-        command.arg("hold").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        match command.spawn() {
-            Ok(child) => started.push(child),
+        let gate = gate.clone();
+        let thread = std::thread::Builder::new().stack_size(STACK);
+        match thread.spawn(move || drop(gate.lock())) {
+            Ok(thread) => started.push(thread),
             Err(_) => refused = true,
         }
     }
-    for mut child in started {
-        let _ = child.kill();
-        let _ = child.wait();
+    drop(closed);
+    for thread in started {
+        let _ = thread.join();
     }
     writeln!(io::stdout(), "{}", if refused { "refused" } else { "allowed" })
-}
-
-fn hold() -> io::Result<()> {
-    io::copy(&mut io::stdin().lock(), &mut io::sink()).map(drop)
 }
 
 /// Returns the bytes of the files below a directory of one file system, and `counted` with their number. More are not counted:

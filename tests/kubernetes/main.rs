@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use engine::{cluster, engines_toml, image, kubeconfig, namespace, objects, processes};
 use harness::script::{attempt, done, opening, plan, script};
-use harness::{Act, Done};
+use harness::{Act, Done, Running};
 
 /// How long a test waits for something that happens in the cluster by itself.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -50,6 +50,13 @@ fn one_attempt() -> String {
 fn statuses(done: &Done) -> Vec<String> {
     let status = |run_id: &String| done.manifest(run_id)["status"].as_str().unwrap().to_owned();
     done.runs().iter().map(status).collect()
+}
+
+/// The records of a command's audit log.
+fn audited(done: &Done) -> Vec<Value> {
+    let log = done.repo().with_file_name("artifacts").join("state/audit.jsonl");
+    let text = std::fs::read_to_string(log).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 #[track_caller]
@@ -217,20 +224,211 @@ fn a_step_cannot_forge_its_result() {
     }
 }
 
-// ENGINE-15
-#[test]
-fn a_step_whose_kubelet_is_killed_has_no_result_and_what_is_left_is_reported() {
-    let running =
-        with_step("echo it has begun; sleep 86433", json!({})).start(["verify", "--json"]);
-    let mut node = "";
-    until("the step runs", PATIENCE, || {
-        node =
-            ["n1", "n2"].into_iter().find(|node| processes(node, "sleep 86433") > 0).unwrap_or("");
-        !node.is_empty()
+/// The Pods of runs in the namespace.
+fn pods() -> Vec<String> {
+    let listed = cluster(&[
+        "kubectl",
+        "-n",
+        &namespace(),
+        "get",
+        "pods",
+        "-o",
+        "jsonpath={.items[*].metadata.name}",
+    ]);
+    listed.split_whitespace().map(str::to_owned).collect()
+}
+
+/// Waits until a command has stopped itself at its fail point, and lets it go on.
+#[track_caller]
+fn go_on(running: &Running, meanwhile: impl FnOnce()) {
+    until("the command waits", PATIENCE, || {
+        let stat =
+            std::fs::read_to_string(format!("/proc/{}/stat", running.pid().as_raw_nonzero()));
+        stat.unwrap_or_default().rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
     });
-    cluster(&["kill-kubelet", node]);
-    let told = running.wait().status(4);
-    cluster(&["start-kubelet", node]);
-    assert_eq!(told.json()["status"], "INFRA_ERROR", "{told}");
-    until("the step is gone", PATIENCE * 2, || processes(node, "sleep 86433") == 0);
+    meanwhile();
+    running.signal(rustix::process::Signal::CONT);
+}
+
+// ENGINE-16
+#[test]
+fn a_run_whose_pod_is_taken_away_before_a_step_begins_anew_once() {
+    let begin = |times: u32| {
+        let act = with_step("echo it ran; test $(cat answer.txt) = none", json!({}));
+        let running =
+            act.env("ACT_FAIL_POINT", "stop:container_created").start(["verify", "--json"]);
+        for time in 1..=2 {
+            let mut ours = vec![];
+            go_on(&running, || {
+                if time <= times {
+                    let run = run_of(&running);
+                    ours = pods().into_iter().filter(|pod| pod.contains(&run)).collect();
+                    let delete = ["kubectl", "-n", &namespace(), "delete", "pod", "--wait=false"];
+                    let ours = ours.iter().map(String::as_str);
+                    cluster(&delete.into_iter().chain(ours).collect::<Vec<_>>());
+                }
+            });
+        }
+        running.wait()
+    };
+    let told = begin(1).status(0);
+    let run = told.runs()[0].clone();
+    let manifest = told.manifest(&run);
+    assert_eq!(manifest["status"], "PASS");
+    let why = manifest["begun_anew"].as_str().unwrap();
+    assert!(why.contains("was evicted or deleted"), "{why}");
+    let records = audited(&told);
+    let of = |event: &str| records.iter().filter(|record| record["event"] == event).count();
+    assert_eq!((of("gate_started"), of("gate_begun_anew"), of("gate_finished")), (1, 1, 1));
+    assert_eq!(of("container_inspected"), 1);
+    nothing_left(&told);
+
+    let told = begin(2).status(4);
+    let (_, why) = error_of(&told);
+    assert!(why.contains("was evicted or deleted"), "{why}");
+    nothing_left(&told);
+}
+
+/// The id of the only run of a command that still runs, as the name of its Pod has it.
+fn run_of(running: &Running) -> String {
+    let runs = running.repo().with_file_name("artifacts").join("runs");
+    let mut names = std::fs::read_dir(runs).unwrap();
+    names.next().unwrap().unwrap().file_name().to_str().unwrap().replace('_', "-")
+}
+
+/// The command in a PID namespace of its own, so that no other host can look up its process.
+fn on_a_host_of_its_own(act: &Act, arguments: &[&str]) -> Running {
+    let mut command = std::process::Command::new("unshare");
+    command.args(["--pid", "--fork", "--kill-child=KILL", "--mount-proc"]);
+    command.arg(harness::program()).args(arguments);
+    act.clone().start_command(command)
+}
+
+// ENGINE-5, ENGINE-15
+#[test]
+fn sixty_runs_of_three_hosts_are_neither_lost_nor_made_twice() {
+    const RUNS: usize = 20;
+    let hosts: Vec<_> = (0..3)
+        .map(|host| {
+            std::thread::spawn(move || {
+                let act = with_step(&format!("echo host {host}"), json!({}));
+                let mut ended = vec![];
+                for _ in 0..RUNS {
+                    let told = on_a_host_of_its_own(&act, &["verify", "--fresh", "--json"]).wait();
+                    assert_eq!(told.exit_code(), 0, "{told}");
+                    ended.push(told);
+                }
+                let last = ended.pop().unwrap();
+                let runs = last.runs();
+                assert_eq!(runs.len(), RUNS, "{runs:?}");
+                for run in &runs {
+                    assert_eq!(last.manifest(run)["status"], "PASS");
+                    let log = last.repo().with_file_name("artifacts/runs").join(run).join("logs");
+                    let log = std::fs::read_to_string(log.join("step-01-test.log")).unwrap();
+                    assert_eq!(log, format!("host {host}\n"), "once");
+                }
+                let records = audited(&last);
+                for event in ["gate_started", "container_requested", "gate_finished"] {
+                    let of = records.iter().filter(|record| record["event"] == event);
+                    assert!(of.count() >= RUNS, "{event}");
+                }
+                nothing_left(&last);
+                let node = |run: &String| last.manifest(run)["node"].as_str().unwrap().to_owned();
+                runs.iter().map(node).collect::<Vec<_>>()
+            })
+        })
+        .collect();
+    let mut nodes: Vec<_> = hosts.into_iter().flat_map(|host| host.join().unwrap()).collect();
+    nodes.sort();
+    nodes.dedup();
+    assert_eq!(nodes, ["n1", "n2"]);
+}
+
+// VERIFIER-18, ENGINE-5
+#[test]
+fn what_a_killed_host_left_is_removed_at_its_next_start_and_nothing_of_others() {
+    let act = with_step("echo it has begun; sleep 86444", json!({}));
+    let killed = act.clone().start(["verify"]);
+    let other = with_step("echo it has begun; sleep 15; echo done", json!({})).start(["verify"]);
+    until("both steps run", PATIENCE, || {
+        let on = |node| processes(node, "sleep 86444") > 0 || processes(node, "sleep 15") > 0;
+        ["n1", "n2"].iter().map(|node| usize::from(on(node))).sum::<usize>() > 0
+            && ["n1", "n2"].iter().any(|node| processes(node, "sleep 86444") > 0)
+            && ["n1", "n2"].iter().any(|node| processes(node, "sleep 15") > 0)
+    });
+    let (of_killed, of_other) = (run_of(&killed), run_of(&other));
+    killed.kill();
+    killed.wait();
+    assert!(pods().iter().any(|pod| pod.contains(&of_killed)));
+    act.clone()
+        .file("agent.yaml", json!({"verification": {"container_image": image(), "steps": [{"name": "test", "command": "true"}]}}).to_string())
+        .act(["verify"])
+        .status(0);
+    let left = pods();
+    assert!(!left.iter().any(|pod| pod.contains(&of_killed)), "{left:?}");
+    assert!(left.iter().any(|pod| pod.contains(&of_other)), "{left:?}");
+    no_process("sleep 86444");
+    nothing_left(&other.wait().status(0));
+}
+
+/// Tests that break the cluster for everybody; each runs alone.
+mod disruption {
+    use super::*;
+
+    // ENGINE-17
+    #[test]
+    fn an_api_server_that_is_away_between_two_steps_ends_no_run() {
+        let steps = json!([
+            {"name": "one", "command": "echo one"}, {"name": "two", "command": "echo two"},
+        ]);
+        let verification = json!({"container_image": image(), "steps": steps});
+        let act = project().file("agent.yaml", json!({"verification": verification}).to_string());
+        let running = act.env("ACT_FAIL_POINT", "stop:step_passed").start(["verify", "--json"]);
+        go_on(&running, || {
+            cluster(&["kill-apiserver"]);
+        });
+        std::thread::sleep(Duration::from_secs(20));
+        cluster(&["start-apiserver"]);
+        go_on(&running, || ());
+        let told = running.wait().status(0);
+        assert_eq!(statuses(&told), ["PASS"]);
+        nothing_left(&told);
+    }
+
+    // ENGINE-17
+    #[test]
+    fn an_api_server_that_dies_in_a_step_leaves_the_run_without_a_result() {
+        let running =
+            with_step("echo it has begun; sleep 86455", json!({})).start(["verify", "--json"]);
+        until("the step runs", PATIENCE, || {
+            ["n1", "n2"].iter().any(|node| processes(node, "sleep 86455") > 0)
+        });
+        cluster(&["kill-apiserver"]);
+        std::thread::sleep(Duration::from_secs(5));
+        cluster(&["start-apiserver"]);
+        let told = running.wait().status(4);
+        assert_eq!(told.json()["status"], "INFRA_ERROR", "{told}");
+        no_process("sleep 86455");
+        nothing_left(&told);
+    }
+
+    // ENGINE-15
+    #[test]
+    fn a_step_whose_kubelet_is_killed_has_no_result_and_what_is_left_is_reported() {
+        let running =
+            with_step("echo it has begun; sleep 86433", json!({})).start(["verify", "--json"]);
+        let mut node = "";
+        until("the step runs", PATIENCE, || {
+            node = ["n1", "n2"]
+                .into_iter()
+                .find(|node| processes(node, "sleep 86433") > 0)
+                .unwrap_or("");
+            !node.is_empty()
+        });
+        cluster(&["kill-kubelet", node]);
+        let told = running.wait().status(4);
+        cluster(&["start-kubelet", node]);
+        assert_eq!(told.json()["status"], "INFRA_ERROR", "{told}");
+        until("the step is gone", PATIENCE * 2, || processes(node, "sleep 86433") == 0);
+    }
 }

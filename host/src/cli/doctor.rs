@@ -490,6 +490,15 @@ async fn container_engine(
     };
     let what = format!("{} {} at {} ({found})", identity.name, identity.version, engine.host());
     let mut checks = vec![Check::ok("engine", what)];
+    match engine.concerns().await {
+        Ok(concerns) => {
+            let fix = "give the account the rights that `act engines rbac` prints, in a namespace for runs alone";
+            checks.extend(concerns.into_iter().map(|concern| Check::note("engine", concern, fix)));
+        }
+        Err(error) => {
+            checks.push(Check::note("engine", error.to_string(), "look at the log of the engine"));
+        }
+    }
     if let Some(config) = config {
         let (line, architecture) = image(engine, &config.pipeline.image).await;
         checks.push(line);

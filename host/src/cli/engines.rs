@@ -63,13 +63,17 @@ enum Action {
         /// Name of the namespace
         namespace: String,
     },
-    /// Write the image that Pods of Kubernetes get beside the image of the steps, as an OCI archive
+    /// Write the image that Pods of Kubernetes get beside the image of the steps, or push it to a registry
     #[command(
-        after_long_help = "Examples:\n  act engines image act-loader.tar\n  skopeo copy oci-archive:act-loader.tar docker://registry.example/act-loader:1"
+        after_long_help = "Examples:\n  act engines image act-loader.tar\n  act engines image --push registry.example/act-loader:1"
     )]
     Image {
-        /// The file to write
-        file: std::path::PathBuf,
+        /// The file to write, an archive in the layout of OCI
+        #[arg(required_unless_present = "push")]
+        file: Option<std::path::PathBuf>,
+        /// Push the image to this tag, with the settings and credentials of `act components push`
+        #[arg(long, value_name = "HOST/NAME:TAG")]
+        push: Option<String>,
     },
 }
 
@@ -106,21 +110,35 @@ impl Engines {
                     "apiVersion": "v1", "kind": "List", "items": act_verifier::rights(&namespace),
                 });
                 // kubectl reads JSON as well as YAML.
-                output.result_line(&Line::plain(format!("{list:#}")));
+                for line in format!("{list:#}").lines() {
+                    output.result_line(&Line::plain(line));
+                }
                 Ok(Exit::Ok)
             }
-            Some(Action::Image { file }) => {
-                let failed = |error: std::io::Error| {
-                    Failure::refused("image_not_written", format!("{}: {error}", file.display()))
-                };
-                let image = act_verifier::LoaderImage::new().map_err(failed)?;
-                // An image that is there is not replaced, because nothing says that it is one.
-                std::fs::File::create_new(&file).and_then(|to| image.write(to)).map_err(failed)?;
-                output.result_line(&Line::plain(format!(
-                    "{} has the image {}; copy it to a registry of the cluster, and name it there as `loader` in \
-                     engines.toml: NAME@{}",
-                    file.display(), image.digest, image.digest
-                )));
+            Some(Action::Image { file, push }) => {
+                let image = act_verifier::LoaderImage::new()
+                    .map_err(|error| Failure::refused("image_missing", error.to_string()))?;
+                if let Some(file) = file {
+                    // A file that exists is not replaced, because nothing says that it is an image.
+                    let written = std::fs::File::create_new(&file).and_then(|to| image.write(to));
+                    written.map_err(|error| {
+                        let message = format!("{}: {error}", file.display());
+                        Failure::refused("image_not_written", message).hint("name a new file")
+                    })?;
+                    output.result_line(&Line::plain(format!(
+                        "{} has the image {}; copy it to a registry of the cluster, and name it there as `loader` in \
+                         engines.toml: NAME@{}",
+                        file.display(),
+                        image.digest,
+                        image.digest
+                    )));
+                }
+                if let Some(reference) = push {
+                    let start = std::path::Path::new(".");
+                    let stored =
+                        block_on(task::capabilities::push_loader(&image, &reference, start))??;
+                    output.result_line(&Line::plain(format!("loader = \"{stored}\"")));
+                }
                 Ok(Exit::Ok)
             }
         }

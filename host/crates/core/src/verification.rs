@@ -277,12 +277,14 @@ impl FailReason {
 pub struct InfraError {
     pub error_type: ErrorType,
     pub message: String,
+    /// The engine has taken the container away, so the same run may succeed in another one.
+    pub lost: bool,
 }
 
 impl InfraError {
     /// An error of this type.
     pub fn new(error_type: ErrorType, message: impl Into<String>) -> Self {
-        Self { error_type, message: message.into() }
+        Self { error_type, message: message.into(), lost: false }
     }
 
     /// An error with the run's own files: a full disk is an exhausted resource, any other error is unknown.
@@ -373,6 +375,9 @@ pub struct Manifest {
     /// The node of the cluster on which the steps ran; absent for an engine that is no cluster, and where none ran.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
+    /// Why the run began anew: what became of its first container before a step had started. Absent for a run that began once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_anew: Option<String>,
     pub components: Vec<ComponentDigest>,
     /// Places where the tests of the task demand less than at its start, or something else; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -640,10 +645,8 @@ mod tests {
     // VERIFIER-2
     #[test]
     fn only_an_infra_error_has_error_fields_and_the_rest_is_null() {
-        let mut verification = Verification::not_started(InfraError {
-            error_type: ErrorType::ImagePull,
-            message: "no such image".into(),
-        });
+        let mut verification =
+            Verification::not_started(InfraError::new(ErrorType::ImagePull, "no such image"));
         assert_eq!(
             serde_json::to_string(&verification).unwrap(),
             r#"{"status":"INFRA_ERROR","run_id":null,"tail_log":null,"artifact_paths":[],"manifest":null,"error_type":"image_pull","error_message":"no such image","reason":null,"warnings":[]}"#

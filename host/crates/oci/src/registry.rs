@@ -128,17 +128,26 @@ impl Registry {
     /// A [`RegistryError`]: the reference has no tag, or the registry refuses the component or cannot be used.
     pub async fn push(&self, contents: Contents<'_>) -> Result<Digest, RegistryError> {
         let Contents { component, imports, exports } = contents;
-        let Some(tag) = self.reference.tag() else {
-            return Err(RegistryError::Layout("a component is pushed to a tag".to_owned()));
-        };
         let pushed = manifest::written(component, imports, exports)
             .map_err(|error| RegistryError::Layout(error.to_string()))?;
-        self.put_blob(component).await?;
-        self.put_blob(&pushed.config).await?;
-        let digest = Digest::of(&pushed.manifest);
+        self.store(&[component, &pushed.config], pushed.manifest).await
+    }
+
+    /// Stores a manifest with its blobs under the tag of the reference and returns its digest.
+    ///
+    /// # Errors
+    ///
+    /// A [`RegistryError`]: the reference has no tag, or the registry refuses something or cannot be used.
+    pub async fn store(&self, blobs: &[&[u8]], manifest: Vec<u8>) -> Result<Digest, RegistryError> {
+        let Some(tag) = self.reference.tag() else {
+            return Err(RegistryError::Layout("what is stored needs a tag".to_owned()));
+        };
+        for blob in blobs {
+            self.put_blob(blob).await?;
+        }
+        let digest = Digest::of(&manifest);
         let url = self.transport.url(&self.path(&format!("manifests/{tag}")))?;
-        let request =
-            Request::new(Method::PUT).header(CONTENT_TYPE, MANIFEST).body(pushed.manifest);
+        let request = Request::new(Method::PUT).header(CONTENT_TYPE, MANIFEST).body(manifest);
         let answer = self.transport.send(url, &request).await?;
         let answer = self.expect(answer, StatusCode::CREATED, || self.reference.to_string())?;
         agrees(&answer, &digest)?;

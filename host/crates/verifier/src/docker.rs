@@ -113,6 +113,7 @@ impl DockerApi {
             // Podman sends SIGTERM first and waits.
             removes_politely: podman,
             starts_images: false,
+            away: std::time::Duration::ZERO,
         };
         Ok(Self { docker, facts })
     }

@@ -379,6 +379,7 @@ impl<'a> Run<'a> {
             network_closed: None,
             engine: verifier.engine.identity().clone(),
             node: None,
+            begun_anew: None,
             components: verifier.components.clone(),
             tests_weakened: verifier
                 .tests_weakened
@@ -537,7 +538,8 @@ impl<'a> Run<'a> {
     /// Prepares the workspace and starts the container over it; returns `None` when cancelled.
     ///
     /// An engine that turns out to be remote gets the tree as an archive instead. Where the engine cannot mount an
-    /// overlay that `agent.yaml` does not ask for by name, the tree is copied instead.
+    /// overlay that `agent.yaml` does not ask for by name, the tree is copied instead. When the engine takes a container away
+    /// before a step has started, the run begins anew once, with the same image and the same tree.
     async fn start(
         &mut self,
         include: &Arc<PathGlobs>,
@@ -551,6 +553,7 @@ impl<'a> Run<'a> {
             return Ok(None);
         }
         let mut with = Overlays { view: true, cache: engine.may_mount_overlays() };
+        let mut sent_before = String::new();
         loop {
             let Some(mut workspace) = self.prepare(include, with).await? else {
                 return Ok(None);
@@ -572,6 +575,7 @@ impl<'a> Run<'a> {
             let created = Container::create(engine, name, request, image, audit, self.cancel).await;
             let started = match created {
                 Ok(Some(created)) => {
+                    act_core::fail_point::reach("container_created");
                     let sent = workspace.send(verifier, &self.dir, self.cancel).await;
                     created.start(sent, audit, self.cancel).await
                 }
@@ -583,6 +587,13 @@ impl<'a> Run<'a> {
                     self.manifest.tree_digest = Some(workspace.digest.clone());
                     self.manifest.git_tree.clone_from(&workspace.git_tree);
                     self.manifest.node.clone_from(&container.node);
+                    if ![String::new(), workspace.digest.clone()].contains(&sent_before) {
+                        container.remove().await?;
+                        return Err(InfraError::new(
+                            ErrorType::Unknown,
+                            "the tree changed between the two beginnings of the run; run it again",
+                        ));
+                    }
                     if layered {
                         engine.mounted_overlays(true);
                     }
@@ -625,7 +636,16 @@ impl<'a> Run<'a> {
             if error.error_type != ErrorType::ContainerCreation || self.base.is_some() {
                 return Err(error);
             }
-            if !self.remote && engine.turned_out_remote(&self.dir, image).await? {
+            if error.lost && self.manifest.begun_anew.is_none() {
+                if let Some(volumes) = workspace.volumes.take() {
+                    volumes.remove().await?;
+                }
+                let record = self.record(Event::GateBegunAnew).reason("container_lost");
+                self.write_record(record.names([error.message.clone()])).await?;
+                self.manifest.begun_anew = Some(error.message);
+                self.warnings.clear();
+                sent_before = workspace.digest;
+            } else if !self.remote && engine.turned_out_remote(&self.dir, image).await? {
                 self.remote = true;
                 self.warnings.clear();
             } else if workspace.view == View::Overlay

@@ -12,8 +12,10 @@ use act_core::verification::EngineIdentity;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
+use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::io;
+use std::time::Duration;
 
 /// How an engine failed. `Engine` adds at which request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,7 +24,7 @@ pub enum Fault {
     Unreachable,
     /// The engine answered with an error. The numbers are those of HTTP: 400 for a request that cannot be carried out, such as
     /// a mount whose source is missing; 404 for an object that does not exist; 409 for one that is in use, exists already or is
-    /// being removed.
+    /// being removed; 410 for a container that the engine has lost or taken away, by no doing of what runs in it.
     Status(u16),
     /// The answer could not be parsed.
     Garbled,
@@ -57,6 +59,8 @@ pub struct Facts {
     pub removes_politely: bool,
     /// A question about an image starts a container of it, and pulls the image before that.
     pub starts_images: bool,
+    /// How long a request waits for an engine that cannot be connected to. The time limits of requests do not count it.
+    pub away: Duration,
 }
 
 /// Something that a run may need and that not every engine can do. An engine names what it lacks in [`Facts::lacks`], and a run
@@ -99,7 +103,7 @@ pub struct Machine {
 }
 
 /// An image as the engine has it.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImageInfo {
     pub id: Option<String>,
     /// The names with the digests of registries, `NAME@DIGEST`.
@@ -324,6 +328,12 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
         _path: &'a str,
     ) -> Answer<'a, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Returns what a person should know of the engine before it runs anything: rights that no run needs, and what lies beside the
+    /// runs.
+    fn concerns(&self) -> Answer<'_, Vec<String>> {
+        Box::pin(std::future::ready(Ok(vec![])))
     }
 
     /// Returns the addresses that the engine itself closes to the steps of a container with a network, those of VERIFIER-70

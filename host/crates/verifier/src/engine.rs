@@ -232,6 +232,14 @@ impl Engine {
         Ok(self.call(Phase::Inspect, QUICK, self.driver().machine()).await?)
     }
 
+    /// Asks for what a person should know of the engine, such as rights that no run needs.
+    ///
+    /// # Errors
+    /// The engine does not answer.
+    pub async fn concerns(&self) -> Result<Vec<String>, InfraError> {
+        Ok(self.call(Phase::Inspect, QUICK, self.driver().concerns()).await?)
+    }
+
     /// Returns whether root in a container has only the rights of the caller.
     pub(crate) fn is_rootless(&self) -> bool {
         self.driver().facts().rootless
@@ -475,7 +483,7 @@ impl Engine {
         limit: Duration,
         answer: impl Future<Output = Result<T, DriverError>>,
     ) -> Result<T, EngineError> {
-        match tokio::time::timeout(limit, answer).await {
+        match tokio::time::timeout(limit + self.driver().facts().away, answer).await {
             Ok(answer) => answer.map_err(|error| EngineError::new(phase, error)),
             Err(_) => Err(EngineError::silent(phase)),
         }

@@ -92,7 +92,8 @@ impl From<EngineError> for InfraError {
             message
                 .push_str("; the container engine does not answer: start it, or see `act doctor`");
         }
-        Self::new(classify(error.phase, error.fault), message)
+        let lost = error.status() == Some(410);
+        Self { lost, ..Self::new(classify(error.phase, error.fault), message) }
     }
 }
 

@@ -17,13 +17,15 @@ use crate::request::{ContainerRequest, Main, MountSource, Network, NewVolume, Ro
 use act_config::ClusterPlace;
 use act_core::verification::EngineIdentity;
 use act_fs::trusted::{Owner, open_directory, read_text};
+use act_fs::{Dir, Durability, check_private};
 use act_workspace::digest;
 use bytes::Bytes;
-use futures_util::future::ready;
+use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::BoxStream;
-use futures_util::{AsyncBufReadExt, StreamExt, stream};
+use futures_util::{AsyncBufReadExt, FutureExt, StreamExt, stream};
+use k8s_openapi::api::authorization::v1::{ResourceRule, SelfSubjectRulesReview};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Pod};
+use k8s_openapi::api::core::v1::{ContainerStatus, Namespace, Pod, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Status;
 use kube::api::{
@@ -33,14 +35,16 @@ use kube::api::{
 use kube::client::UpgradeConnectionError;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, SimplexStream, WriteHalf};
 
 /// The name that this engine has in a manifest.
 pub(crate) const NAME: &str = "kubernetes";
@@ -48,6 +52,12 @@ pub(crate) const NAME: &str = "kubernetes";
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long a Pod may take until its containers run, with the pull of an image on a node that lacks it.
 const BEGIN: Duration = Duration::from_secs(100);
+/// How long the API server may be away. It restarts in less than 30 s, and another one takes over in less.
+const AWAY: Duration = Duration::from_secs(60);
+/// Pause between two attempts to connect to it.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
+/// How long the kubelet may take to notice that a container has ended. It looks once a second.
+const NOTICED: Duration = Duration::from_secs(3);
 /// How long the containers of a Pod may take to end when they were asked to.
 const END: Duration = Duration::from_secs(10);
 /// How long a Pod may take to go when its containers did not end by themselves. The kubelet answers every 10 s.
@@ -97,12 +107,26 @@ const LOADER: &str = "loader";
 const FILES: &str = "files";
 const STEPS: &str = "steps";
 const PROGRAM: &str = "/.act/bin/act-sandbox";
+/// The directory with the files by which a Pod is told to go on or to end.
+const CONTROL: &str = "/.act/control";
 /// The program in our own image.
 const OWN_PROGRAM: &str = "/act-sandbox";
 /// The directory of the loader at which the files of a container lie.
 const SENT: &str = "/.act/files";
 /// The exit code of our program for a path that does not exist.
 const MISSING: i64 = 44;
+/// The exit codes of a command that a Pod's end kills.
+const KILLED: i64 = 137;
+const TERMINATED: i64 = 143;
+/// How long the runtime takes to kill all containers of a Pod. They are killed at the same time.
+const KILLED_TOGETHER: Duration = Duration::from_millis(300);
+/// The status of a Pod that the cluster has taken away, by no doing of what runs in it.
+const LOST: u16 = 410;
+/// How long the image of a tag is believed to be the same. A Pod is refused whose node has another one, so this decides only how
+/// soon a new one is noticed.
+const SAME_TAG: Duration = Duration::from_secs(3600);
+/// Bytes of a stored description of an image.
+const MAX_STORED: u64 = 64 << 10;
 
 /// A namespace of a cluster.
 pub(crate) struct KubernetesApi {
@@ -128,11 +152,18 @@ struct Notes {
     /// The containers that never start, with the Pod that they belong to once there is one.
     files: HashMap<String, FilesNote>,
     pods: HashMap<String, PodNote>,
-    images: HashMap<String, ImageInfo>,
-    /// The reference by which a node finds the image of an id.
-    references: HashMap<String, String>,
+    /// By the name in agent.yaml.
+    images: HashMap<String, FoundImage>,
     execs: HashMap<String, ExecNote>,
     count: u64,
+}
+
+/// An image as a Pod of it has shown it. It is stored, because only a Pod can.
+#[derive(Clone, Serialize, Deserialize)]
+struct FoundImage {
+    info: ImageInfo,
+    /// The reference by which a node finds it.
+    reference: String,
 }
 
 #[derive(Clone)]
@@ -149,11 +180,19 @@ struct PodNote {
     image_id: String,
     /// The walls that are checked before the first step; `None` for a Pod that runs our own program alone.
     walls: Option<Walls>,
-    /// The steps have a network now.
-    open: bool,
+    /// The next step is to have a network.
+    network: bool,
+    /// The policies leave the Pod a network now.
+    open: Option<Open>,
     started: bool,
     files: Option<String>,
     volumes: Vec<String>,
+}
+
+#[derive(Clone, Copy)]
+struct Open {
+    /// An address has answered, so the network plugin has carried that out and what it is asked for next comes after it.
+    seen: bool,
 }
 
 #[derive(Clone)]
@@ -253,6 +292,7 @@ impl KubernetesApi {
             ],
             removes_politely: false,
             starts_images: true,
+            away: AWAY,
         };
         Ok(Self {
             config,
@@ -295,7 +335,8 @@ impl KubernetesApi {
     }
 
     async fn pod(&self, name: &str) -> Result<Pod, DriverError> {
-        self.pods()?.get(name).await.map_err(|error| fault(&error))
+        let pods = self.pods()?;
+        patiently(|| pods.get(name)).await
     }
 
     /// Starts one of our programs or a command in a container of a Pod.
@@ -305,7 +346,7 @@ impl KubernetesApi {
         container: &str,
         arguments: &[String],
         stdin: bool,
-    ) -> Result<AttachedProcess, DriverError> {
+    ) -> Result<Process, DriverError> {
         let parameters = AttachParams {
             container: Some(container.to_owned()),
             stdin,
@@ -316,7 +357,11 @@ impl KubernetesApi {
             max_stdout_buf_size: Some(BUFFER),
             max_stderr_buf_size: None,
         };
-        self.pods()?.exec(pod, arguments, &parameters).await.map_err(|error| fault(&error))
+        let pods = self.pods()?;
+        match patiently(|| pods.exec(pod, arguments, &parameters)).await {
+            Ok(attached) => Process::of(attached),
+            Err(error) => Err(explained(&pods, pod, error).await),
+        }
     }
 
     /// Runs our own program in a container to its end, and returns its exit code and what it printed.
@@ -330,19 +375,30 @@ impl KubernetesApi {
         let arguments: Vec<_> =
             [program].iter().chain(arguments).map(|word| (*word).to_owned()).collect();
         let mut process = self.attach(pod, container, &arguments, false).await?;
-        let mut text = vec![];
-        if let Some(output) = process.stdout() {
-            let read = output.take(MAX_ANSWER as u64).read_to_end(&mut text).await;
-            read.map_err(|error| unreachable(&error.to_string()))?;
+        let answered = async {
+            let (mut text, mut buffer) = (vec![], vec![0; PIECE]);
+            while text.len() < MAX_ANSWER {
+                match process.read(&mut buffer).await? {
+                    0 => break,
+                    count => text.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+                }
+            }
+            Ok((process.end().await?, String::from_utf8_lossy(&text).into_owned()))
+        };
+        match answered.await {
+            Ok(answer) => Ok(answer),
+            Err(error) => Err(explained(&self.pods()?, pod, error).await),
         }
-        Ok((ended(&mut process).await?, String::from_utf8_lossy(&text).into_owned()))
     }
 
     /// Waits until a container of a Pod runs. That of the steps may also have ended.
     async fn running(&self, pod: &str, container: &str) -> Result<Pod, DriverError> {
         let began = Instant::now();
         loop {
-            let found = self.pod(pod).await?;
+            let found = match self.pod(pod).await {
+                Err(error) if error.fault == Fault::Status(404) => return Err(deleted(pod)),
+                found => found?,
+            };
             if let Some(trouble) = trouble(&found) {
                 return Err(trouble);
             }
@@ -356,7 +412,7 @@ impl KubernetesApi {
                     return Ok(found);
                 }
                 let why = format!("its container {container} ended with {}", over.exit_code);
-                return Err(refused(500, &why));
+                return Err(explained(&self.pods()?, pod, refused(500, &why)).await);
             }
             if began.elapsed() > BEGIN {
                 let why = waiting(&found, container).unwrap_or_else(|| "no reason".to_owned());
@@ -382,15 +438,20 @@ impl KubernetesApi {
                 image.unwrap_or_default(),
                 note.image_id
             );
+            self.forget_image(&note.image_id);
             return Err(refused(409, &why));
         }
         if let Some(walls) = &note.walls
             && runs(&found, STEPS)
             && let Err(error) = self.check_walls(container, &note.pod, &found, walls).await
         {
-            // No step begins in a container that has ended.
-            if runs(&self.pod(&note.pod).await?, STEPS) {
-                return Err(error);
+            // No step begins in a container that has ended, which the kubelet notices within a second or two.
+            let began = Instant::now();
+            while runs(&self.pod(&note.pod).await?, STEPS) {
+                if error.fault != Fault::Status(500) || began.elapsed() > NOTICED {
+                    return Err(error);
+                }
+                tokio::time::sleep(PAUSE).await;
             }
         }
         if let Some(note) = self.notes().pods.get_mut(container) {
@@ -411,10 +472,13 @@ impl KubernetesApi {
             self.check_closed(pod, found, false),
             self.check_processes(pod, walls.processes),
         )?;
-        match walls.network {
-            Network::Off => Ok(()),
-            _ => self.switch_network(container, true).await,
+        if walls.network != Network::Off {
+            self.make_policy(pod, found, container, walls).await?;
+            if let Some(note) = self.notes().pods.get_mut(container) {
+                note.network = true;
+            }
         }
+        Ok(())
     }
 
     /// Checks that the cluster refuses more processes than a Pod may have.
@@ -451,7 +515,8 @@ impl KubernetesApi {
         let mut addresses = vec![METADATA.to_owned()];
         addresses.extend(node_address(found).map(|address| socket(&address, KUBELET)));
         let ours = ListParams::default().labels(&format!("{MANAGED}=act"));
-        let listed = self.pods()?.list(&ours).await.map_err(|error| fault(&error))?;
+        let pods = self.pods()?;
+        let listed = patiently(|| pods.list(&ours)).await?;
         let others =
             listed.items.into_iter().filter(|other| other.metadata.name.as_deref() != Some(pod));
         let others = others.filter_map(|other| other.status?.pod_ip);
@@ -490,35 +555,48 @@ impl KubernetesApi {
         }
     }
 
-    /// Gives the steps of a container the network, or takes it from them, and checks what they reach then.
-    async fn switch_network(&self, container: &str, on: bool) -> Result<(), DriverError> {
-        let Some(PodNote { pod, walls: Some(walls), .. }) = self.note(container) else {
-            return Err(no_such(container));
-        };
-        let found = self.pod(&pod).await?;
-        if on {
-            self.open_network(&pod, &found, container, &walls).await?;
-        }
-        let word = if on { "on" } else { "off" };
-        let label = Patch::Merge(json!({"metadata": {"labels": {NETWORK_LABEL: word}}}));
-        let labelled = self.pods()?.patch(&pod, &PatchParams::default(), &label).await;
-        labelled.map_err(|error| fault(&error))?;
+    /// Gives the Pod of a container the network, and checks what it reaches then.
+    async fn open_network(&self, container: &str, pod: &str) -> Result<(), DriverError> {
+        let found = self.pod(pod).await?;
+        self.label_network(pod, "on").await?;
         if let Some(note) = self.notes().pods.get_mut(container) {
-            note.open = on;
+            note.open = Some(Open { seen: false });
         }
-        self.check_closed(&pod, &found, on).await?;
-        if on {
-            // A step that begins before the plugin has opened the network would fail. A name server is the only address that
-            // is known to be open.
-            let milliseconds = OPENED.as_millis().to_string();
-            self.ask(&pod, STEPS, &["await", &milliseconds, "names"]).await?;
+        self.check_closed(pod, &found, true).await?;
+        // A step that begins before the plugin has opened the network would fail. A name server is the only address that is
+        // known to be open.
+        let milliseconds = OPENED.as_millis().to_string();
+        let (code, _) = self.ask(pod, STEPS, &["await", &milliseconds, "names"]).await?;
+        if let Some(note) = self.notes().pods.get_mut(container) {
+            note.open = Some(Open { seen: code == 0 });
         }
         Ok(())
     }
 
+    /// Takes the network from the Pod of a container, and checks that it reaches nothing.
+    async fn close_pod(&self, container: &str, pod: &str, open: Open) -> Result<(), DriverError> {
+        let found = self.pod(pod).await?;
+        self.label_network(pod, "off").await?;
+        if !open.seen {
+            // The plugin may be about to open the network, and a check before that would prove nothing.
+            tokio::time::sleep(CLOSED).await;
+        }
+        self.check_closed(pod, &found, false).await?;
+        if let Some(note) = self.notes().pods.get_mut(container) {
+            note.open = None;
+        }
+        Ok(())
+    }
+
+    async fn label_network(&self, pod: &str, word: &str) -> Result<(), DriverError> {
+        let label = Patch::Merge(json!({"metadata": {"labels": {NETWORK_LABEL: word}}}));
+        let (pods, parameters) = (self.pods()?, PatchParams::default());
+        patiently(|| pods.patch(pod, &parameters, &label)).await.map(drop)
+    }
+
     /// Makes the policy of a Pod with a network, unless it exists: everything is open but the addresses of VERIFIER-70, those of
     /// VERIFIER-71 where they are closed, the node and the API server. The cluster removes it with the Pod.
-    async fn open_network(
+    async fn make_policy(
         &self,
         pod: &str,
         found: &Pod,
@@ -564,11 +642,7 @@ impl KubernetesApi {
                 ],
             },
         }))?;
-        match self.policies()?.create(&PostParams::default(), &policy).await {
-            Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-            Err(error) => Err(fault(&error)),
-        }
+        made(&self.policies()?, &policy).await
     }
 
     /// Makes the policy that closes the network of Pods with the label, unless it exists.
@@ -582,18 +656,20 @@ impl KubernetesApi {
                 "policyTypes": ["Ingress", "Egress"],
             },
         }))?;
-        match policies.get_opt(POLICY).await.map_err(|error| fault(&error))? {
+        match patiently(|| policies.get_opt(POLICY)).await? {
             Some(found) if found.spec == policy.spec => Ok(()),
             Some(_) => {
                 let why = format!("the NetworkPolicy {POLICY} is not the one of act; delete it");
                 Err(refused(409, &why))
             }
-            None => match policies.create(&PostParams::default(), &policy).await {
-                Ok(_) => Ok(()),
-                Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
-                Err(error) => Err(fault(&error)),
-            },
+            None => made(&policies, &policy).await,
         }
+    }
+
+    /// Makes a Pod.
+    async fn make(&self, pod: Value) -> Result<(), DriverError> {
+        let (pods, pod, parameters) = (self.pods()?, parsed(pod)?, PostParams::default());
+        patiently(|| pods.create(&parameters, &pod)).await.map(drop).map_err(not_created)
     }
 
     async fn create_pod(&self, name: &str, request: &ContainerRequest) -> Result<(), DriverError> {
@@ -605,7 +681,8 @@ impl KubernetesApi {
             if notes.pods.contains_key(name) {
                 return Err(refused(409, "a container of this name exists"));
             }
-            let reference = notes.references.get(&request.image_id).cloned();
+            let is = |image: &&FoundImage| image.info.id.as_deref() == Some(&*request.image_id);
+            let reference = notes.images.values().find(is).map(|image| image.reference.clone());
             (reference, files_of(&notes, request))
         };
         let Some(reference) = reference else {
@@ -613,9 +690,7 @@ impl KubernetesApi {
         };
         self.close_network().await?;
         let loads = files.as_ref().map(|(_, note)| note.mounts.clone()).unwrap_or_default();
-        let pod = parsed(self.pod_of(name, request, &reference, &loads))?;
-        let created = self.pods()?.create(&PostParams::default(), &pod).await;
-        created.map_err(|error| not_created(fault(&error)))?;
+        self.make(self.pod_of(name, request, &reference, &loads)).await?;
         let mut notes = self.notes();
         let files = files.map(|(name, _)| name);
         if let Some(note) = files.as_ref().and_then(|files| notes.files.get_mut(files)) {
@@ -629,7 +704,8 @@ impl KubernetesApi {
                 network: request.network.clone(),
                 closed: vec![],
             }),
-            open: false,
+            network: false,
+            open: None,
             started: false,
             files,
             volumes: volumes_of(request).map(str::to_owned).collect(),
@@ -653,7 +729,7 @@ impl KubernetesApi {
             vec![disk("act-bin"), disk("act-control"), disk("act-files"), disk("act-tmp")];
         let mut mounts = vec![
             json!({"name": "act-bin", "mountPath": "/.act/bin", "readOnly": true}),
-            json!({"name": "act-control", "mountPath": "/.act/control", "readOnly": true}),
+            json!({"name": "act-control", "mountPath": CONTROL, "readOnly": true}),
             json!({"name": "act-tmp", "mountPath": "/tmp"}),
         ];
         volumes.extend((0..names.len()).map(|number| disk(&format!("v{number}"))));
@@ -679,7 +755,7 @@ impl KubernetesApi {
         }
         let mut own = vec![
             json!({"name": "act-bin", "mountPath": "/.act/bin"}),
-            json!({"name": "act-control", "mountPath": "/.act/control"}),
+            json!({"name": "act-control", "mountPath": CONTROL}),
             json!({"name": "act-files", "mountPath": SENT}),
         ];
         let mut directories: Vec<String> = vec![];
@@ -801,14 +877,13 @@ impl KubernetesApi {
             labels: crate::engine::owner_labels(this, "image", deadline),
         };
         self.close_network().await?;
-        let pod = parsed(self.pod_of(&name, &request, reference, &[]))?;
-        let created = self.pods()?.create(&PostParams::default(), &pod).await;
-        created.map_err(|error| not_created(fault(&error)))?;
+        self.make(self.pod_of(&name, &request, reference, &[])).await?;
         let note = PodNote {
             pod: pod_name(&name),
             image_id: String::new(),
             walls: None,
-            open: false,
+            network: false,
+            open: None,
             started: false,
             files: None,
             volumes: vec![],
@@ -847,12 +922,57 @@ impl KubernetesApi {
             volumes: all("volume"),
             bytes: all("bytes").pop().and_then(|bytes| bytes.parse().ok()).unwrap_or_default(),
         };
-        let mut notes = self.notes();
         // A digest of a registry is the same image on every node; a local image has its name alone.
         let by = if image_id.contains('@') { image_id } else { reference.to_owned() };
-        notes.references.insert(id, by);
-        notes.images.insert(reference.to_owned(), info.clone());
+        let found = FoundImage { info: info.clone(), reference: by };
+        if let Ok(text) = serde_json::to_vec(&found) {
+            // Without it the next process looks once more.
+            let _ = stored_images().and_then(|directory| {
+                directory.replace(&self.stored_name(reference), &text, Durability::Unsynced)
+            });
+        }
+        self.notes().images.insert(reference.to_owned(), found);
         Ok(info)
+    }
+
+    /// Returns what this process or an earlier one has found out about an image, by its name or its id.
+    fn known_image(&self, name: &str) -> Option<ImageInfo> {
+        let mut notes = self.notes();
+        let is = |image: &&FoundImage| {
+            let id = image.info.id.as_deref().unwrap_or_default();
+            id == name || id.trim_start_matches("sha256:") == name
+        };
+        let noted = notes.images.get(name).or_else(|| notes.images.values().find(is));
+        if let Some(noted) = noted {
+            return Some(noted.info.clone());
+        }
+        let (directory, file) = (stored_images().ok()?, self.stored_name(name));
+        let text = directory.read_existing(&*file, MAX_STORED).ok()??;
+        let age = act_core::clock::now().timestamp() - directory.stat(&*file).ok()?.st_mtime as i64;
+        if !name.contains("@sha256:") && !(0..SAME_TAG.as_secs() as i64).contains(&age) {
+            return None;
+        }
+        let found: FoundImage = serde_json::from_slice(&text).ok()?;
+        let info = found.info.clone();
+        notes.images.insert(name.to_owned(), found);
+        Some(info)
+    }
+
+    /// Forgets an image by its id, because a node has another one by its name.
+    fn forget_image(&self, id: &str) {
+        let is = |_: &String, image: &mut FoundImage| image.info.id.as_deref() == Some(id);
+        let names: Vec<_> = self.notes().images.extract_if(is).map(|(name, _)| name).collect();
+        if let Ok(directory) = stored_images() {
+            for name in names {
+                let _ = directory.remove_file(&*self.stored_name(&name));
+            }
+        }
+    }
+
+    /// Returns the name of the file about an image in this namespace.
+    fn stored_name(&self, image: &str) -> String {
+        let namespace = self.facts.identity.id.as_deref().unwrap_or_default();
+        digest(format!("{namespace} {image}").as_bytes())
     }
 
     /// Removes the Pod of a container.
@@ -878,6 +998,22 @@ impl KubernetesApi {
         removed
     }
 
+    /// Checks that a Pod in which a command ended like a killed one was not taken away, which would have killed it. All containers
+    /// of a Pod are killed at once then.
+    async fn check_not_taken(&self, pod: &str) -> Result<(), DriverError> {
+        tokio::time::sleep(KILLED_TOGETHER).await;
+        for mark in ["end-steps", "end"] {
+            let asked = self.ask(pod, FILES, &["stat", &format!("{CONTROL}/{mark}")]).await;
+            if let Some(error) = lost(&self.pods()?, pod).await {
+                return Err(error);
+            }
+            if !matches!(asked, Ok((MISSING, _))) {
+                return Err(deleted(pod));
+            }
+        }
+        Ok(())
+    }
+
     /// Ends what runs in a Pod, waits until the kubelet says so, and deletes the Pod. `uid` is the one that it has to have.
     async fn end_pod(&self, pod: &str, uid: Option<String>) -> Result<(), DriverError> {
         let pods = self.pods()?;
@@ -892,10 +1028,9 @@ impl KubernetesApi {
                 preconditions: Some(Preconditions { uid: uid.clone(), resource_version: None }),
                 ..DeleteParams::default()
             };
-            match pods.delete(pod, &parameters).await {
-                Ok(_) => Ok(()),
-                Err(kube::Error::Api(status)) if status.code == 404 || status.code == 409 => Ok(()),
-                Err(error) => Err(fault(&error)),
+            match patiently(|| pods.delete(pod, &parameters)).await {
+                Err(error) if !matches!(error.fault, Fault::Status(404 | 409)) => Err(error),
+                _ => Ok(()),
             }
         };
         if !is_over(&found) {
@@ -974,8 +1109,8 @@ impl KubernetesApi {
         let ours = ListParams::default().labels(&format!("{MANAGED}=act"));
         let pods = self.pods()?;
         let leases = self.leases()?;
-        let listed = async { tokio::try_join!(pods.list(&ours), leases.list(&ours)) };
-        let (pods, leases) = listed.await.map_err(|error| fault(&error))?;
+        let (pods, leases) =
+            tokio::try_join!(patiently(|| pods.list(&ours)), patiently(|| leases.list(&ours)),)?;
         let pods = pods.items.into_iter().map(|pod| ("pod", pod.metadata));
         let leases = leases.items.into_iter().map(|lease| ("lease", lease.metadata));
         let found = pods.chain(leases).filter_map(|(kind, metadata)| {
@@ -995,14 +1130,51 @@ impl KubernetesApi {
             preconditions: uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
             ..DeleteParams::default()
         };
-        self.leases()?.delete(name, &parameters).await.map(drop).map_err(|error| fault(&error))
+        let leases = self.leases()?;
+        patiently(|| leases.delete(name, &parameters)).await.map(drop)
     }
+}
+
+/// What a run needs in its namespace: API group, resource and verbs.
+const RIGHTS: [(&str, &str, &[&str]); 6] = [
+    ("", "namespaces", &["get"]),
+    ("", "pods", &["create", "delete", "get", "list", "patch"]),
+    // A WebSocket begins with a GET, which older servers authorize by its own verb.
+    ("", "pods/exec", &["create", "get"]),
+    ("", "pods/log", &["get"]),
+    ("networking.k8s.io", "networkpolicies", &["create", "get"]),
+    ("coordination.k8s.io", "leases", &["create", "delete", "get", "list"]),
+];
+/// How many things a concern names.
+const LISTED: usize = 5;
+
+/// Returns the rights that go beyond [`RIGHTS`], as `VERB RESOURCE`. Everybody may ask for the own rights.
+fn more_than_needed(rules: &[ResourceRule]) -> Vec<String> {
+    let mut more = vec![];
+    for rule in rules {
+        for group in rule.api_groups.iter().flatten() {
+            for resource in rule.resources.iter().flatten() {
+                for verb in &rule.verbs {
+                    let is = |(of, name, verbs): &(&str, &str, &[&str])| {
+                        of == group && name == resource && verbs.contains(&verb.as_str())
+                    };
+                    if group != "authorization.k8s.io" && !RIGHTS.iter().any(is) {
+                        more.push(format!("{verb} {resource}"));
+                    }
+                }
+            }
+        }
+    }
+    more.sort();
+    more.dedup();
+    more.truncate(LISTED);
+    more
 }
 
 /// Returns what a namespace for runs needs, as documents that `kubectl apply` takes: the namespace with its Pod security, a
 /// role with the rights that `act` uses and no other, and a quota. A person binds the role to users.
 pub fn rights(namespace: &str) -> Vec<Value> {
-    let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+    let rule = |(group, resource, verbs): &(&str, &str, &[&str])| json!({"apiGroups": [group], "resources": [resource], "verbs": verbs});
     let metadata = json!({"name": "act", "namespace": namespace});
     vec![
         json!({
@@ -1013,15 +1185,7 @@ pub fn rights(namespace: &str) -> Vec<Value> {
         }),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role", "metadata": metadata,
-            "rules": [
-                rule("", &["namespaces"], &["get"]),
-                rule("", &["pods"], &["create", "delete", "get", "list", "patch"]),
-                // A WebSocket begins with a GET, which older servers authorize by its own verb.
-                rule("", &["pods/exec"], &["create", "get"]),
-                rule("", &["pods/log"], &["get"]),
-                rule("networking.k8s.io", &["networkpolicies"], &["create", "get"]),
-                rule("coordination.k8s.io", &["leases"], &["create", "delete", "get", "list"]),
-            ],
+            "rules": RIGHTS.iter().map(rule).collect::<Vec<_>>(),
         }),
         json!({
             "apiVersion": "v1", "kind": "ResourceQuota", "metadata": metadata,
@@ -1107,6 +1271,84 @@ fn fault(error: &kube::Error) -> DriverError {
     DriverError { fault, message }
 }
 
+/// Sends a request, and again while the API server cannot be connected to, when nothing of it has arrived. A server that has just
+/// started may refuse everybody for a moment.
+async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T, DriverError>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    let (began, mut away) = (Instant::now(), false);
+    loop {
+        let error = match ask().await {
+            Ok(answer) => return Ok(answer),
+            Err(error) => error,
+        };
+        let starts = matches!(&error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 429 | 500 | 503));
+        let not_connected = is_not_connected(&error);
+        if began.elapsed() > AWAY || !(not_connected || away && starts) {
+            let mut error = fault(&error);
+            if not_connected {
+                let seconds = began.elapsed().as_secs();
+                error.message =
+                    format!("the API server is away for {seconds} s: {}", error.message);
+            }
+            return Err(error);
+        }
+        away = true;
+        tokio::time::sleep(AWAY_PAUSE).await;
+    }
+}
+
+/// Returns whether a request was never sent, because there is no connection.
+fn is_not_connected(error: &kube::Error) -> bool {
+    let mut source = std::error::Error::source(error);
+    while let Some(inner) = source {
+        if let Some(error) = inner.downcast_ref::<hyper_util::client::legacy::Error>() {
+            return error.is_connect();
+        }
+        source = inner.source();
+    }
+    false
+}
+
+/// Makes a policy, unless it exists.
+async fn made(policies: &Api<NetworkPolicy>, policy: &NetworkPolicy) -> Result<(), DriverError> {
+    let parameters = PostParams::default();
+    match patiently(|| policies.create(&parameters, policy)).await {
+        Err(error) if error.fault != Fault::Status(409) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn deleted(pod: &str) -> DriverError {
+    refused(LOST, &format!("the Pod {pod} was evicted or deleted"))
+}
+
+/// Returns how the cluster has taken a Pod away, if it has.
+async fn lost(pods: &Api<Pod>, pod: &str) -> Option<DriverError> {
+    match patiently(|| pods.get(pod)).await {
+        Err(error) => (error.fault == Fault::Status(404)).then(|| deleted(pod)),
+        Ok(found) => trouble(&found)
+            .or_else(|| found.metadata.deletion_timestamp.is_some().then(|| deleted(pod))),
+    }
+}
+
+/// Returns in place of an error what has become of the Pod, where that explains it.
+async fn explained(pods: &Api<Pod>, pod: &str, error: DriverError) -> DriverError {
+    lost(pods, pod).await.unwrap_or(error)
+}
+
+/// Opens the directory of the descriptions of images, which only this user can write.
+fn stored_images() -> io::Result<Dir> {
+    let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
+    let path = base.ok_or(io::ErrorKind::NotFound)?.join("agent-command-tool/images");
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&path)?;
+    let directory = Dir::open(&path)?;
+    check_private(&directory)?;
+    Ok(directory)
+}
+
 /// Names why the API server made no Pod.
 fn not_created(error: DriverError) -> DriverError {
     let name = match error.fault {
@@ -1126,17 +1368,90 @@ fn done((code, _): (i64, String), what: &str) -> Result<(), DriverError> {
     }
 }
 
-/// Returns how a process ended, by the status channel.
-async fn ended(process: &mut AttachedProcess) -> Result<i64, DriverError> {
-    match process.take_status() {
-        Some(status) => code_of(status.await),
-        None => Err(unreachable("the status of a command was taken before")),
+/// A command in a container, with its streams. Those of the client neither end nor fail when the connection does; only the
+/// status ends then, without a value.
+struct Process {
+    /// The command ends when this is dropped.
+    _attached: AttachedProcess,
+    input: Option<WriteHalf<SimplexStream>>,
+    output: ReadHalf<SimplexStream>,
+    status: BoxFuture<'static, Option<Status>>,
+    ended: Option<Option<Status>>,
+}
+
+impl Process {
+    fn of(mut attached: AttachedProcess) -> Result<Self, DriverError> {
+        let (input, output, status) = (attached.stdin(), attached.stdout(), attached.take_status());
+        let (Some(output), Some(status)) = (output, status) else {
+            return Err(unreachable("a command without an output"));
+        };
+        Ok(Self { _attached: attached, input, output, status: status.boxed(), ended: None })
     }
+
+    /// Reads what is there, at least one byte. 0 is the end of the output.
+    async fn read(&mut self, into: &mut [u8]) -> Result<usize, DriverError> {
+        if self.ended.is_none() {
+            tokio::select! {
+                biased;
+                read = self.output.read(into) => {
+                    return read.map_err(|error| unreachable(&error.to_string()));
+                }
+                status = &mut self.status => self.ended = Some(status),
+            }
+        }
+        match &self.ended {
+            Some(Some(_)) => {
+                let read = self.output.read(into).await;
+                read.map_err(|error| unreachable(&error.to_string()))
+            }
+            _ => Err(broken()),
+        }
+    }
+
+    /// Reads as many bytes as `into` has. False is an output that ended before.
+    async fn read_exact(&mut self, into: &mut [u8]) -> Result<bool, DriverError> {
+        let mut filled = 0;
+        while filled < into.len() {
+            match self.read(into.get_mut(filled..).unwrap_or_default()).await? {
+                0 => return Ok(false),
+                count => filled += count,
+            }
+        }
+        Ok(true)
+    }
+
+    async fn write_all(&mut self, bytes: &[u8]) -> Result<(), DriverError> {
+        let Some(input) = &mut self.input else { return Err(unreachable("no standard input")) };
+        if self.ended.is_none() {
+            tokio::select! {
+                biased;
+                written = input.write_all(bytes) => {
+                    return written.map_err(|error| unreachable(&error.to_string()));
+                }
+                status = &mut self.status => self.ended = Some(status),
+            }
+        }
+        Err(unreachable("the command ended before its input did"))
+    }
+
+    /// Waits for the exit code.
+    async fn end(&mut self) -> Result<i64, DriverError> {
+        let status = match self.ended.take() {
+            Some(status) => status,
+            None => (&mut self.status).await,
+        };
+        self.ended = Some(status.clone());
+        code_of(status)
+    }
+}
+
+fn broken() -> DriverError {
+    unreachable("the connection ended before the command did")
 }
 
 fn code_of(status: Option<Status>) -> Result<i64, DriverError> {
     let Some(status) = status else {
-        return Err(unreachable("the connection ended before the command did"));
+        return Err(broken());
     };
     if status.status.as_deref() == Some("Success") {
         return Ok(0);
@@ -1258,7 +1573,7 @@ fn trouble(pod: &Pod) -> Option<DriverError> {
             (over.exit_code != 0)
                 .then(|| format!("{} ended with {} {why}", one.name, over.exit_code))
         });
-        return Some(refused(410, &text(name, &status.message.clone().or(ended))));
+        return Some(refused(LOST, &text(name, &status.message.clone().or(ended))));
     }
     for waiting in statuses(pod).filter_map(|one| one.state.as_ref()?.waiting.as_ref()) {
         let reason = waiting.reason.as_deref().unwrap_or_default();
@@ -1383,8 +1698,8 @@ impl Driver for KubernetesApi {
 
     fn ping(&self) -> Answer<'_, ()> {
         Box::pin(async {
-            let asked = self.client()?.apiserver_version().await;
-            asked.map(drop).map_err(|error| fault(&error))
+            let client = self.client()?;
+            patiently(|| client.apiserver_version()).await.map(drop)
         })
     }
 
@@ -1395,15 +1710,7 @@ impl Driver for KubernetesApi {
 
     fn image<'a>(&'a self, name: &'a str) -> Answer<'a, ImageInfo> {
         Box::pin(async move {
-            let known = {
-                let notes = self.notes();
-                let is = |info: &&ImageInfo| {
-                    let id = info.id.as_deref().unwrap_or_default();
-                    id == name || id.trim_start_matches("sha256:") == name
-                };
-                notes.images.get(name).or_else(|| notes.images.values().find(is)).cloned()
-            };
-            match known {
+            match self.known_image(name) {
                 Some(known) => Ok(known),
                 None if !name.contains(['/', ':', '.']) => {
                     Err(refused(404, "no image of this process has this id"))
@@ -1510,8 +1817,9 @@ impl Driver for KubernetesApi {
                         },
                         "spec": {"holderIdentity": "act"},
                     }))?;
-                    let created = self.leases()?.create(&PostParams::default(), &lease).await;
-                    created.map(drop).map_err(|error| not_created(fault(&error)))
+                    let (leases, parameters) = (self.leases()?, PostParams::default());
+                    let created = patiently(|| leases.create(&parameters, &lease)).await;
+                    created.map(drop).map_err(not_created)
                 }
             }
         })
@@ -1530,7 +1838,8 @@ impl Driver for KubernetesApi {
             let name = note.as_ref().map_or_else(|| pod_name(container), |note| note.pod.clone());
             let found = match self.pod(&name).await {
                 Err(error) if error.fault == Fault::Status(404) && note.is_none() => {
-                    let lease = self.leases()?.get(&name).await.map_err(|error| fault(&error))?;
+                    let leases = self.leases()?;
+                    let lease = patiently(|| leases.get(&name)).await?;
                     let id = lease.metadata.uid.map(|uid| format!("lease/{name}/{uid}"));
                     return Ok(Inspected { id, ..Inspected::default() });
                 }
@@ -1586,26 +1895,24 @@ impl Driver for KubernetesApi {
             let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
             let arguments = [program, "receive", &path].map(str::to_owned);
             let mut process = self.attach(&pod, of, &arguments, true).await?;
-            let Some(mut input) = process.stdin() else {
-                return Err(unreachable("no standard input"));
-            };
-            let send = async {
+            let sent = async {
                 while let Some(piece) = archive.next().await {
-                    for piece in piece?.chunks(PIECE) {
+                    let piece = piece.map_err(|error| unreachable(&error.to_string()))?;
+                    for piece in piece.chunks(PIECE) {
                         let length = u32::try_from(piece.len()).unwrap_or_default();
-                        input.write_all(&length.to_be_bytes()).await?;
-                        input.write_all(piece).await?;
+                        process.write_all(&length.to_be_bytes()).await?;
+                        process.write_all(piece).await?;
                     }
                 }
-                input.write_all(&0_u32.to_be_bytes()).await?;
-                input.flush().await
+                process.write_all(&0_u32.to_be_bytes()).await?;
+                // The input stays open until the status is there: the protocol cannot close it alone. Dropping the process ends
+                // the connection, and with it the program.
+                process.end().await
             };
-            let sent: io::Result<()> = send.await;
-            // Dropping the process ends the connection, and with it the program.
-            sent.map_err(|error| unreachable(&error.to_string()))?;
-            // The input stays open until the status is there: the protocol cannot close it alone.
-            let code = ended(&mut process).await?;
-            drop(input);
+            let code = match sent.await {
+                Ok(code) => code,
+                Err(error) => return Err(explained(&self.pods()?, &pod, error).await),
+            };
             done((code, String::new()), "unpack what was sent")
         })
     }
@@ -1620,15 +1927,11 @@ impl Driver for KubernetesApi {
             let (pod, of, path) = self.located(container, &path, false).await?;
             let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
             let arguments = [program, "send", &path].map(str::to_owned);
-            let mut process = self.attach(&pod, of, &arguments, false).await?;
-            let output = process.stdout().ok_or_else(|| unreachable("no standard output"))?;
-            Ok::<_, DriverError>((process, output, path))
+            Ok::<_, DriverError>((self.attach(&pod, of, &arguments, false).await?, path))
         };
         let pieces = stream::once(open).flat_map(|opened| match opened {
             Err(error) => stream::once(ready(Err(error))).boxed(),
-            Ok((process, output, path)) => {
-                stream::unfold(Some((process, output, path)), next_piece).boxed()
-            }
+            Ok(reading) => stream::unfold(Some(reading), next_piece).boxed(),
         });
         pieces.boxed()
     }
@@ -1654,24 +1957,43 @@ impl Driver for KubernetesApi {
         };
         let parameters =
             LogParams { container: Some(STEPS.to_owned()), follow: true, ..LogParams::default() };
-        let lines = async move {
-            let began = Instant::now();
-            loop {
-                match pods.log_stream(&note.pod, &parameters).await {
-                    Ok(log) => return log.lines().boxed(),
-                    // The container has not begun.
-                    Err(kube::Error::Api(status))
-                        if status.code == 400 && began.elapsed() < BEGIN =>
-                    {
-                        tokio::time::sleep(PAUSE).await;
+        let (sender, receiver) = tokio::sync::mpsc::channel(8);
+        tokio::spawn(async move {
+            let mut reported = 0;
+            let follow = async {
+                loop {
+                    // The log begins from its beginning each time.
+                    let mut found = 0;
+                    if let Ok(log) = pods.log_stream(&note.pod, &parameters).await {
+                        let mut lines = log.lines();
+                        while let Some(Ok(line)) = lines.next().await {
+                            found += usize::from(line == "oom_kill");
+                            if found > reported {
+                                reported = found;
+                                if sender.send(()).await.is_err() {
+                                    return;
+                                }
+                            }
+                        }
                     }
-                    Err(_) => return stream::empty().boxed(),
+                    match pods.get(&note.pod).await {
+                        Err(kube::Error::Api(status)) if status.code == 404 => return,
+                        Ok(found)
+                            if state_of(&found, STEPS)
+                                .is_some_and(|state| state.terminated.is_some()) =>
+                        {
+                            return;
+                        }
+                        _ => tokio::time::sleep(PAUSE).await,
+                    }
                 }
+            };
+            tokio::select! {
+                () = follow => {}
+                () = sender.closed() => {}
             }
-        };
-        let events = stream::once(lines).flatten();
-        events
-            .filter_map(|line| ready(line.is_ok_and(|line| line == "oom_kill").then_some(())))
+        });
+        stream::unfold(receiver, |mut receiver| async { Some((receiver.recv().await?, receiver)) })
             .boxed()
     }
 
@@ -1715,7 +2037,8 @@ impl Driver for KubernetesApi {
                 // The volumes are read after the steps are gone, and their container removes the Pod.
                 (Some(note), Some(_)) => {
                     match self.kill(container).await {
-                        Err(error) if matches!(error.fault, Fault::Status(404 | 409 | 500)) => {}
+                        Err(error)
+                            if matches!(error.fault, Fault::Status(404 | 409 | LOST | 500)) => {}
                         killed => killed?,
                     }
                     let began = Instant::now();
@@ -1768,17 +2091,28 @@ impl Driver for KubernetesApi {
             let found =
                 self.notes().execs.get(exec).map(|one| (one.pod.clone(), one.arguments.clone()));
             let Some((pod, arguments)) = found else { return Err(refused(404, "no such command")) };
+            let closed = {
+                let notes = self.notes();
+                let is = |(_, note): &(&String, &PodNote)| note.pod == pod;
+                let found = notes.pods.iter().find(is);
+                found
+                    .filter(|(_, note)| note.network && note.open.is_none())
+                    .map(|(name, _)| name.clone())
+            };
+            if let Some(container) = closed {
+                self.open_network(&container, &pod).await?;
+            }
             let mut process = self.attach(&pod, STEPS, &arguments, false).await?;
-            let mut output = process.stdout().ok_or_else(|| unreachable("no standard output"))?;
             let (sender, receiver) = tokio::sync::mpsc::channel(8);
             let (report, reported) = tokio::sync::watch::channel(ExecEnd::Running);
             if let Some(note) = self.notes().execs.get_mut(exec) {
                 note.end = Some(reported);
             }
+            let pods = self.pods()?;
             tokio::spawn(async move {
                 let mut buffer = vec![0; PIECE];
                 loop {
-                    let piece = match output.read(&mut buffer).await {
+                    let piece = match process.read(&mut buffer).await {
                         Ok(0) | Err(_) => break,
                         Ok(count) => {
                             Bytes::copy_from_slice(buffer.get(..count).unwrap_or_default())
@@ -1789,9 +2123,9 @@ impl Driver for KubernetesApi {
                         return;
                     }
                 }
-                let end = match ended(&mut process).await {
+                let end = match process.end().await {
                     Ok(code) => ExecEnd::Code(code),
-                    Err(error) => ExecEnd::Failed(error),
+                    Err(error) => ExecEnd::Failed(explained(&pods, &pod, error).await),
                 };
                 let lost = match &end {
                     ExecEnd::Failed(error) => Some(error.clone()),
@@ -1810,28 +2144,53 @@ impl Driver for KubernetesApi {
     }
 
     fn exec_state<'a>(&'a self, exec: &'a str) -> Answer<'a, ExecState> {
-        let end =
-            self.notes().execs.get(exec).and_then(|exec| Some(exec.end.as_ref()?.borrow().clone()));
-        let state = match end.unwrap_or(ExecEnd::Running) {
-            ExecEnd::Running => Ok(ExecState { running: Some(true), exit_code: None }),
-            ExecEnd::Code(code) => Ok(ExecState { running: Some(false), exit_code: Some(code) }),
-            ExecEnd::Failed(error) => Err(error),
-        };
-        Box::pin(ready(state))
+        Box::pin(async move {
+            let found = {
+                let notes = self.notes();
+                let note = notes.execs.get(exec);
+                note.and_then(|note| Some((note.pod.clone(), note.end.as_ref()?.borrow().clone())))
+            };
+            match found {
+                None | Some((_, ExecEnd::Running)) => {
+                    Ok(ExecState { running: Some(true), exit_code: None })
+                }
+                Some((_, ExecEnd::Failed(error))) => Err(error),
+                Some((pod, ExecEnd::Code(code))) => {
+                    if [KILLED, TERMINATED].contains(&code) {
+                        self.check_not_taken(&pod).await?;
+                    }
+                    Ok(ExecState { running: Some(false), exit_code: Some(code) })
+                }
+            }
+        })
     }
 
     fn networks<'a>(&'a self, container: &'a str) -> Answer<'a, Vec<String>> {
-        let open = self.note(container).map(|note| note.open);
-        let names = open.map(|open| if open { vec![NETWORK.to_owned()] } else { vec![] });
+        let network = self.note(container).map(|note| note.network);
+        let names = network.map(|network| if network { vec![NETWORK.to_owned()] } else { vec![] });
         Box::pin(ready(names.ok_or_else(|| no_such(container))))
     }
 
     fn disconnect<'a>(&'a self, container: &'a str, _: &'a str) -> Answer<'a, ()> {
-        Box::pin(self.switch_network(container, false))
+        Box::pin(async move {
+            let (pod, open) = {
+                let mut notes = self.notes();
+                let note = notes.pods.get_mut(container).ok_or_else(|| no_such(container))?;
+                note.network = false;
+                (note.pod.clone(), note.open)
+            };
+            match open {
+                Some(open) => self.close_pod(container, &pod, open).await,
+                None => Ok(()),
+            }
+        })
     }
 
+    // The network is opened when a step begins that is to have it, so that none is opened for nothing and closed again.
     fn connect<'a>(&'a self, container: &'a str, _: &'a str) -> Answer<'a, ()> {
-        Box::pin(self.switch_network(container, true))
+        let mut notes = self.notes();
+        let note = notes.pods.get_mut(container).ok_or_else(|| no_such(container));
+        Box::pin(ready(note.map(|note| note.network = true)))
     }
 
     fn tree_digest<'a>(&'a self, container: &'a str, path: &'a str) -> Answer<'a, Option<String>> {
@@ -1840,6 +2199,40 @@ impl Driver for KubernetesApi {
             let (code, digest) = self.ask(&note.pod, STEPS, &["digest", path]).await?;
             done((code, String::new()), "read the tree")?;
             Ok(Some(digest.trim().to_owned()))
+        })
+    }
+
+    fn concerns(&self) -> Answer<'_, Vec<String>> {
+        Box::pin(async {
+            let reviews: Api<SelfSubjectRulesReview> = Api::all(self.client()?);
+            let parameters = PostParams::default();
+            let question: SelfSubjectRulesReview =
+                parsed(json!({"spec": {"namespace": self.place.namespace}}))?;
+            let review = patiently(|| reviews.create(&parameters, &question)).await?;
+            let rules = review.status.map(|status| status.resource_rules).unwrap_or_default();
+            let more = more_than_needed(&rules);
+            let mut concerns = vec![];
+            if !more.is_empty() {
+                concerns.push(format!(
+                    "the account may do more in the namespace than runs need: {}",
+                    more.join(", ")
+                ));
+            }
+            let secrets: Api<Secret> = Api::namespaced(self.client()?, &self.place.namespace);
+            let all = ListParams::default();
+            // Who has the rights of the role alone cannot see them.
+            if let Ok(found) = patiently(|| secrets.list_metadata(&all)).await {
+                let is_token = |name: &str| name.contains("-token-");
+                let names = found.items.into_iter().filter_map(|secret| secret.metadata.name);
+                let names: Vec<_> = names.filter(|name| !is_token(name)).take(LISTED).collect();
+                if !names.is_empty() {
+                    concerns.push(format!(
+                        "the namespace holds secrets beside the runs: {}",
+                        names.join(", ")
+                    ));
+                }
+            }
+            Ok(concerns)
         })
     }
 
@@ -1855,41 +2248,39 @@ fn has_label(labels: &HashMap<String, String>, wanted: &str) -> bool {
     }
 }
 
-type Reading = (AttachedProcess, tokio::io::ReadHalf<tokio::io::SimplexStream>, String);
+type Reading = (Process, String);
 
 /// Reads one piece of a stream, and at its end how the program ended.
 async fn next_piece(
     reading: Option<Reading>,
 ) -> Option<(Result<Bytes, DriverError>, Option<Reading>)> {
-    let (mut process, mut output, path) = reading?;
-    let mut length = [0; 4];
-    let read = match output.read_exact(&mut length).await {
-        Ok(_) => u32::from_be_bytes(length) as usize,
-        // The program ended without its last piece.
-        Err(_) => {
-            let error = match ended(&mut process).await {
-                Ok(MISSING) => refused(404, &format!("no {path} in the container")),
-                Ok(code) => refused(500, &format!("{path} cannot be read: {code}")),
-                Err(error) => error,
+    let (mut process, path) = reading?;
+    let piece = async {
+        let mut length = [0; 4];
+        // Without a last piece the program has failed.
+        let whole = process.read_exact(&mut length).await?;
+        let length = u32::from_be_bytes(length) as usize;
+        if !whole || length == 0 {
+            return match process.end().await? {
+                0 if whole => Ok(None),
+                MISSING => Err(refused(404, &format!("no {path} in the container"))),
+                code => Err(refused(500, &format!("{path} cannot be read: {code}"))),
             };
-            return Some((Err(error), None));
+        }
+        if length > PIECE {
+            let message = "a piece of the stream is too large".to_owned();
+            return Err(DriverError { fault: Fault::Garbled, message });
+        }
+        let mut piece = vec![0; length];
+        match process.read_exact(&mut piece).await? {
+            true => Ok(Some(Bytes::from(piece))),
+            false => Err(unreachable("the stream ended within a piece")),
         }
     };
-    if read == 0 {
-        return match ended(&mut process).await {
-            Ok(0) => None,
-            Ok(code) => Some((Err(refused(500, &format!("{path} cannot be read: {code}"))), None)),
-            Err(error) => Some((Err(error), None)),
-        };
-    }
-    if read > PIECE {
-        let message = "a piece of the stream is too large".to_owned();
-        return Some((Err(DriverError { fault: Fault::Garbled, message }), None));
-    }
-    let mut piece = vec![0; read];
-    match output.read_exact(&mut piece).await {
-        Ok(_) => Some((Ok(Bytes::from(piece)), Some((process, output, path)))),
-        Err(error) => Some((Err(unreachable(&error.to_string())), None)),
+    match piece.await {
+        Ok(Some(piece)) => Some((Ok(piece), Some((process, path)))),
+        Ok(None) => None,
+        Err(error) => Some((Err(error), None)),
     }
 }
 
@@ -1964,5 +2355,20 @@ mod tests {
         let all = json!(documents).to_string();
         assert!(all.contains("restricted") && !all.contains("secrets"), "{all}");
         assert!(!all.contains('*'), "{all}");
+    }
+
+    #[test]
+    fn rights_beyond_those_of_the_role_are_found() {
+        let rules = |rules: Value| more_than_needed(&parsed::<Vec<ResourceRule>>(rules).unwrap());
+        let ours = rights("act")[1]["rules"].clone();
+        assert_eq!(rules(ours), Vec::<String>::new());
+        let asked = json!([{
+            "apiGroups": ["authorization.k8s.io"], "resources": ["selfsubjectrulesreviews"], "verbs": ["create"],
+        }]);
+        assert_eq!(rules(asked), Vec::<String>::new());
+        let more = json!([{"apiGroups": [""], "resources": ["secrets", "pods"], "verbs": ["get", "watch"]}]);
+        assert_eq!(rules(more), ["get secrets", "watch pods", "watch secrets"]);
+        let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+        assert_eq!(rules(all), ["* *"]);
     }
 }

@@ -61,6 +61,15 @@ impl LoaderImage {
         })
     }
 
+    /// Returns the manifest, and the blobs that it names.
+    pub fn parts(&self) -> (Vec<u8>, Vec<&[u8]>) {
+        let (manifest, blobs) = match self.blobs.split_last() {
+            Some(((_, manifest), blobs)) => (manifest.clone(), blobs),
+            None => (vec![], &[][..]),
+        };
+        (manifest, blobs.iter().map(|(_, blob)| blob.as_slice()).collect())
+    }
+
     /// Writes the image as a tar archive in the layout of OCI, which `ctr images import`, `skopeo` and `podman load` read.
     ///
     /// # Errors
@@ -134,6 +143,11 @@ mod tests {
             assert_eq!(digest(content), name);
             content.clone()
         };
+        let (manifest, blobs) = image.parts();
+        assert_eq!(
+            (format!("sha256:{}", digest(&manifest)), blobs.len()),
+            (image.digest.clone(), 2)
+        );
         let index: Value = serde_json::from_slice(&files["index.json"]).unwrap();
         assert_eq!(index["manifests"][0]["digest"], image.digest.as_str());
         let manifest: Value =

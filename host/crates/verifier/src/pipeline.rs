@@ -62,6 +62,7 @@ pub(crate) async fn run_steps<'s>(
         if verdict != Verdict::Pass {
             return Some(verdict);
         }
+        act_core::fail_point::reach("step_passed");
     }
     Some(Verdict::Pass)
 }

@@ -55,6 +55,7 @@ pub fn verification(verdict: Verdict, steps: &[&str], log: &str) -> Verification
                 entry: None,
             },
             node: None,
+            begun_anew: None,
             components: vec![],
             tests_weakened: vec![],
             evidence: None,

@@ -28,7 +28,7 @@ pub use call::{Call, CallDocument, call};
 pub use dev::{BuildFailed, Dev, DevOptions, DevProject, Rebuilt, Sources};
 pub use oci::{
     Fetched, Outdated, OutdatedDocument, PulledDocument, PushedDocument, Signature, Unchecked,
-    confirm, fetch, outdated, pull, push,
+    confirm, fetch, outdated, pull, push, push_loader,
 };
 pub use pack::{Packed, pack};
 pub use show::{Narrow, Shown, UsedDocument, WhyDocument, narrow, show, why};

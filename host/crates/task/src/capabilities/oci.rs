@@ -299,6 +299,28 @@ pub async fn push(file: &Path, reference: &str, start: &Path) -> Result<PushedDo
     })
 }
 
+/// Stores the image that Pods of Kubernetes get in a registry, and returns its reference with its digest.
+///
+/// # Errors
+///
+/// The reference has no tag, or the registry refuses the image or cannot be used.
+pub async fn push_loader(
+    image: &act_verifier::LoaderImage,
+    reference: &str,
+    start: &Path,
+) -> Result<String, Failure> {
+    let text = reference.strip_prefix("oci://").unwrap_or(reference);
+    let reference = parsed(&format!("oci://{text}"))?;
+    if reference.tag().is_none() {
+        let message = format!("{reference} has no tag, and an image is pushed to one");
+        return Err(Failure::refused("reference_invalid", message).hint("write HOST/NAME:TAG"));
+    }
+    let registry = Registry::for_push(&reference, access(&reference, start)?)?;
+    let (manifest, blobs) = image.parts();
+    let digest = registry.store(&blobs, manifest).await?;
+    Ok(format!("{}/{}@{digest}", reference.host(), reference.repository()))
+}
+
 /// Looks up the tags of all components that were approved from a registry and are in force.
 ///
 /// # Errors
