@@ -5,9 +5,10 @@
 //! itself: the exit code of a step comes from the API, and a counter of the kernel can only turn a failure into another one.
 
 use sha2::{Digest, Sha256};
+use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -16,10 +17,20 @@ use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// The directory whose files say what the host wants. The container of the steps mounts it read-only.
 const CONTROL: &str = "/.act/control";
+/// The store of contents that outlives the Pod, in the container that receives files.
+const BASE: &str = "/.act/base";
+/// Seconds of a generation of the store: what no run has used for one to two weeks is removed.
+const GENERATION: u64 = 7 * 24 * 3600;
+/// The words of an archive that goes through the store, and its bounds, as the host has them.
+const QUESTION: u8 = b'Q';
+const AS_IT_IS: u8 = b'R';
+const FILE: u8 = b'F';
+const MOST_FILES: usize = 8192;
+const LARGEST: usize = 4 << 20;
 /// The directory from which the container of the steps gets this program.
 const PROGRAM: &str = "/.act/bin/act-sandbox";
 /// Pause between two looks at a file. A look is a call of the kernel, and a cancelled run waits for it.
@@ -32,6 +43,7 @@ const STACK: usize = 16 * 1024;
 /// Exit codes that the host knows. A shell has none of them for itself.
 const MISSING: u8 = 44;
 const FAILED: u8 = 45;
+const NO_BASE: u8 = 46;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
@@ -46,6 +58,7 @@ fn main() -> ExitCode {
         ("mark", [name]) => fs::write(Path::new(CONTROL).join(name), b""),
         ("run", [directory, program, arguments @ ..]) => run(directory, program, arguments),
         ("receive", [path]) => receive(Path::new(path)),
+        ("rebuild", [path]) => rebuild(Path::new(path)),
         ("send", [path]) => send(Path::new(path)),
         ("digest", [path]) => digest(Path::new(path)),
         ("stat", [path]) => fs::symlink_metadata(path).map(drop),
@@ -63,6 +76,7 @@ fn main() -> ExitCode {
             ExitCode::from(match (name.to_str(), error.kind()) {
                 (Some("run"), kind) if missing.contains(&kind) => NOT_FOUND,
                 (Some("run"), _) => NOT_EXECUTABLE,
+                (Some("rebuild"), io::ErrorKind::ReadOnlyFilesystem) => NO_BASE,
                 (_, kind) if missing.contains(&kind) => MISSING,
                 _ => FAILED,
             })
@@ -137,8 +151,26 @@ fn run(directory: &OsString, program: &OsString, arguments: &[OsString]) -> io::
 /// protocol cannot close standard input.
 fn receive(path: &Path) -> io::Result<()> {
     let mut pieces = Pieces { input: io::stdin().lock(), left: 0, ended: false };
+    unpack(&mut pieces, path)?;
+    io::copy(&mut pieces, &mut io::sink())?;
+    if pieces.ended { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// Unpacks an archive whose known contents the store adds.
+fn rebuild(path: &Path) -> io::Result<()> {
+    let base = Base::open().map_err(|_| io::Error::from(io::ErrorKind::ReadOnlyFilesystem))?;
+    // The words between two contents are short.
+    let pieces = Pieces { input: io::stdin().lock(), left: 0, ended: false };
+    let input = BufReader::with_capacity(PIECE, pieces);
+    let mut archive = Rebuilt { input, base, batch: VecDeque::new(), now: Now::AsItIs(0) };
+    unpack(&mut archive, path)?;
+    io::copy(&mut archive, &mut io::sink())?;
+    if archive.input.get_ref().ended { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+fn unpack(archive: &mut impl Read, path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)?;
-    let mut archive = tar::Archive::new(&mut pieces);
+    let mut archive = tar::Archive::new(archive);
     archive.set_preserve_mtime(true);
     archive.set_preserve_permissions(true);
     let mut directories: Vec<(PathBuf, u32)> = vec![];
@@ -164,8 +196,194 @@ fn receive(path: &Path) -> io::Result<()> {
             done => done?,
         }
     }
-    io::copy(&mut pieces, &mut io::sink())?;
-    if pieces.ended { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+    Ok(())
+}
+
+/// A store of file contents by their digests, which several Pods share. A directory of a generation holds the contents that were
+/// used in it; those of older ones are removed, so that the store has what two generations use.
+struct Base {
+    this: PathBuf,
+    last: PathBuf,
+}
+
+impl Base {
+    /// Opens the store, and removes what is too old.
+    fn open() -> io::Result<Self> {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let number = now.as_secs() / GENERATION;
+        let of = |number: u64| Path::new(BASE).join(number.to_string());
+        let base = Self { this: of(number), last: of(number.saturating_sub(1)) };
+        shared_directory(&base.this)?;
+        for entry in fs::read_dir(BASE)?.flatten() {
+            let name = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
+            if name.is_some_and(|name| name + 1 < number) {
+                // Another Pod may be removing it too.
+                let _ = fs::remove_dir_all(entry.path());
+            }
+        }
+        Ok(base)
+    }
+
+    /// Returns a content of the store, if it is what its name says.
+    fn content(&self, digest: &[u8; 32], size: usize) -> Option<Vec<u8>> {
+        let read = |generation: &Path| {
+            let path = path_of(generation, digest);
+            let found = fs::symlink_metadata(&path).ok()?;
+            if !found.is_file() || found.len() != size as u64 {
+                return None;
+            }
+            let content = fs::read(&path).ok()?;
+            (Sha256::digest(&content)[..] == digest[..]).then_some(content)
+        };
+        read(&self.this).or_else(|| {
+            let content = read(&self.last)?;
+            self.store(digest, &content);
+            Some(content)
+        })
+    }
+
+    /// Stores a content. A store that is full, or that somebody else changes, only makes the next run send more.
+    fn store(&self, digest: &[u8; 32], content: &[u8]) {
+        let path = path_of(&self.this, digest);
+        let stored = || -> io::Result<()> {
+            if let Some(directory) = path.parent() {
+                shared_directory(directory)?;
+            }
+            let unique = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
+            let temporary = path.with_extension(unique.trim());
+            let written = fs::write(&temporary, content);
+            let renamed = written.and_then(|()| fs::rename(&temporary, &path));
+            if renamed.is_err() {
+                let _ = fs::remove_file(&temporary);
+            }
+            renamed
+        };
+        let _ = stored();
+    }
+}
+
+fn path_of(generation: &Path, digest: &[u8; 32]) -> PathBuf {
+    let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    generation.join(name.get(..2).unwrap_or_default()).join(name)
+}
+
+/// Makes a directory in which the Pods of every user store contents.
+fn shared_directory(path: &Path) -> io::Result<()> {
+    match fs::create_dir(path) {
+        Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o777)),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// An archive, rebuilt from what arrives and from the store. The host asks about the contents of a batch first.
+struct Rebuilt<R> {
+    input: R,
+    base: Base,
+    /// The contents of the batch that have not been read yet.
+    batch: VecDeque<Content>,
+    now: Now,
+}
+
+struct Content {
+    digest: [u8; 32],
+    size: usize,
+    /// `None` if the store lacks it.
+    stored: Option<Vec<u8>>,
+}
+
+/// What is being read.
+enum Now {
+    AsItIs(usize),
+    /// A content, from this byte on.
+    Content(Vec<u8>, usize),
+}
+
+impl<R: Read> Rebuilt<R> {
+    /// Reads the next word of the host. False is the end.
+    fn next(&mut self) -> io::Result<bool> {
+        let mut word = [0];
+        if self.input.read(&mut word)? == 0 {
+            return Ok(false);
+        }
+        match word {
+            [QUESTION] => {
+                let mut answer = vec![];
+                for _ in 0..self.number(MOST_FILES)? {
+                    let mut digest = [0; 32];
+                    self.input.read_exact(&mut digest)?;
+                    let size = self.number(LARGEST)?;
+                    let stored = self.base.content(&digest, size);
+                    answer.push(if stored.is_some() { b'1' } else { b'0' });
+                    self.batch.push_back(Content { digest, size, stored });
+                }
+                let mut output = io::stdout().lock();
+                output.write_all(&answer)?;
+                output.flush()?;
+            }
+            [AS_IT_IS] => self.now = Now::AsItIs(self.number(usize::MAX)?),
+            [FILE] => {
+                let next = self.batch.pop_front().ok_or(io::ErrorKind::InvalidData)?;
+                let content = match next.stored {
+                    Some(content) => content,
+                    None => {
+                        let mut content = vec![0; next.size];
+                        self.input.read_exact(&mut content)?;
+                        if Sha256::digest(&content)[..] != next.digest[..] {
+                            return Err(io::ErrorKind::InvalidData.into());
+                        }
+                        self.base.store(&next.digest, &content);
+                        content
+                    }
+                };
+                self.now = Now::Content(content, 0);
+            }
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(true)
+    }
+
+    fn number(&mut self, most: usize) -> io::Result<usize> {
+        let mut bytes = [0; 4];
+        self.input.read_exact(&mut bytes)?;
+        let number = u32::from_be_bytes(bytes) as usize;
+        if number > most { Err(io::ErrorKind::InvalidData.into()) } else { Ok(number) }
+    }
+}
+
+impl<R: Read> Read for Rebuilt<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            match &mut self.now {
+                Now::AsItIs(left) if *left > 0 => {
+                    let most = into.len().min(*left);
+                    let count = self.input.read(into.get_mut(..most).unwrap_or_default())?;
+                    if count == 0 {
+                        return Err(io::ErrorKind::UnexpectedEof.into());
+                    }
+                    *left -= count;
+                    return Ok(count);
+                }
+                Now::Content(content, at) if *at < content.len() => {
+                    let rest = content.get(*at..).unwrap_or_default();
+                    let count = rest.len().min(into.len());
+                    let (from, to) = (rest.get(..count), into.get_mut(..count));
+                    if let (Some(from), Some(to)) = (from, to) {
+                        to.copy_from_slice(from);
+                    }
+                    *at += count;
+                    return Ok(count);
+                }
+                Now::AsItIs(_) | Now::Content(..) => {}
+            }
+            if !self.next()? {
+                return Ok(0);
+            }
+        }
+    }
 }
 
 struct Pieces<R> {

@@ -46,6 +46,7 @@ pub(crate) fn cluster(slots: u32) -> Option<EngineSettings> {
         loader,
         requests: requests.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
         processes_by_cluster: false,
+        base_volume: None,
     };
     Some(EngineSettings {
         name: "lab".to_owned(),

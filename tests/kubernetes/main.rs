@@ -371,6 +371,72 @@ fn what_a_killed_host_left_is_removed_at_its_next_start_and_nothing_of_others() 
     nothing_left(&other.wait().status(0));
 }
 
+// ENGINE-19
+#[test]
+fn a_base_volume_has_what_was_sent_and_heals_what_was_changed_there() {
+    let claim = "act-test-base";
+    let place = "/run/act-test-base";
+    for node in ["n1", "n2"] {
+        cluster(&["node", node, "sh", "-c", &format!("mkdir -p {place}; chmod 755 {place}")]);
+    }
+    let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": claim}, "spec": {
+            "capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteMany"], "storageClassName": "",
+            "claimRef": {"name": claim, "namespace": namespace()},
+            "persistentVolumeReclaimPolicy": "Retain", "hostPath": {"path": place},
+        }},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {"name": claim, "namespace": namespace()}, "spec": {
+            "accessModes": ["ReadWriteMany"], "storageClassName": "", "volumeName": claim,
+            "resources": {"requests": {"storage": "1Gi"}},
+        }},
+    ]});
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), objects.to_string()).unwrap();
+    cluster(&["kubectl", "apply", "-f", file.path().to_str().unwrap()]);
+
+    let one = "x".repeat(3000);
+    let digest = act_workspace::digest(one.as_bytes());
+    let act = with_step("wc -c large.txt; cat small.txt", json!({}))
+        .engines_toml(&engines_toml(&namespace(), &format!("base_volume = \"{claim}\"")))
+        .file("large.txt", &one)
+        .file("small.txt", "first\n");
+    let told = act.clone().act(["verify", "--json"]).status(4);
+    let (_, why) = error_of(&told);
+    assert!(why.contains("cannot write to the base volume act-test-base"), "{why}");
+    for node in ["n1", "n2"] {
+        cluster(&["node", node, "chmod", "777", place]);
+    }
+    let stored = |what: &str| -> Vec<String> {
+        let find = ["n1", "n2"].map(|node| cluster(&["node", node, "find", place, "-name", what]));
+        find.iter().flat_map(|found| found.lines().map(str::to_owned)).collect()
+    };
+    // Each node has a directory of its own in this cluster; on both of them in the end.
+    for content in ["second\n", "third\n", "fourth\n", "fifth\n"] {
+        let act = act.clone().file("small.txt", content);
+        let told = act.act(["verify", "--fresh", "--json"]).status(0);
+        let (run, run_of) = (told.runs(), |run: &String| told.manifest(run)["status"] == "PASS");
+        assert!(run.iter().any(run_of));
+        let logs = told.repo().with_file_name("artifacts/runs");
+        let newest = run.iter().max().unwrap();
+        let log = logs.join(newest).join("logs/step-01-test.log");
+        assert_eq!(std::fs::read_to_string(log).unwrap(), format!("3000 large.txt\n{content}"));
+        assert!(!stored(&digest).is_empty());
+        assert!(!stored(&act_workspace::digest(content.as_bytes())).is_empty());
+        // Somebody with access to the volume changes what is stored.
+        for node in ["n1", "n2"] {
+            let spoil = format!(
+                "for f in $(find {place} -name {digest}); do printf y | dd of=$f conv=notrunc; done"
+            );
+            cluster(&["node", node, "sh", "-c", &spoil]);
+        }
+    }
+    let told = act.act(["verify", "--fresh", "--json"]).status(0);
+    nothing_left(&told);
+    cluster(&["kubectl", "-n", &namespace(), "delete", "pvc", claim, "--wait=false"]);
+    cluster(&["kubectl", "delete", "pv", claim, "--wait=false"]);
+}
+
 /// Tests that break the cluster for everybody; each runs alone.
 mod disruption {
     use super::*;

@@ -617,15 +617,19 @@ fn limits(config: &Config, in_force: Option<&task::InForce>, machine: Machine) -
         _ => AGENT_YAML,
     };
     let cost = cost.map(|cost| format!(", may cost ${cost} ({of_cost})")).unwrap_or_default();
+    // A cluster does not say how large it is.
+    let size = match machine.cpus {
+        0 => String::new(),
+        cpus => format!("; the engine has {cpus} CPUs and {memory} MiB of memory"),
+    };
     let message = format!(
         "a step may use {} CPUs ({cpus}), {} MiB of memory ({of_memory}) and {} processes ({pids}), and may run for {} s \
-         ({of_step}); a task may spend {tokens} tokens ({of_tokens}){cost} and {}; the engine has {} CPUs and {memory} MiB of memory",
+         ({of_step}); a task may spend {tokens} tokens ({of_tokens}){cost} and {}{size}",
         now.cpus,
         now.memory_mb,
         now.pids,
         step.as_secs_f64(),
-        freedom(config, held, policy),
-        machine.cpus
+        freedom(config, held, policy)
     );
     if memory > 0 && now.memory_mb > memory {
         let fix = format!(

@@ -245,10 +245,14 @@ impl Engine {
             Some(found) => {
                 let Answer { version, cpus, memory_bytes, taken, lacks, id, labels, allowed } =
                     found;
+                // A cluster does not say how large it is.
+                let size = match cpus {
+                    0 => String::new(),
+                    cpus => format!(", {cpus} CPUs, {} MiB of memory", memory_bytes >> 20),
+                };
                 let text = format!(
-                    "  {kind} {version} at {place}: {} of {slots} slots taken, {cpus} CPUs, {} MiB of memory",
-                    taken.len(),
-                    memory_bytes >> 20
+                    "  {kind} {version} at {place}: {} of {slots} slots taken{size}",
+                    taken.len()
                 );
                 lines.push(Line::of(Tone::Good, name).and(Tone::Plain, text));
                 lines.extend(id.iter().map(|id| Line::plain(format!("  id: {id}"))));

@@ -95,6 +95,8 @@ pub struct ClusterPlace {
     pub requests: Labels,
     /// The cluster limits processes in a way that a Pod cannot see.
     pub processes_by_cluster: bool,
+    /// The claim of a volume that stores the contents of files between runs.
+    pub base_volume: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -119,6 +121,7 @@ struct RawEngine {
     loader: Option<Spanned<String>>,
     requests: Option<Spanned<Labels>>,
     pids: Option<Spanned<String>>,
+    base_volume: Option<Spanned<String>>,
 }
 
 impl Engines {
@@ -228,11 +231,13 @@ fn container_place(
     raw: &RawEngine,
 ) -> Result<EnginePlace, SettingsError> {
     let RawEngine { endpoint, context, certificates, namespace, loader, requests, pids, .. } = raw;
+    let base_volume = raw.base_volume.as_ref();
     let of_clusters = [
         namespace.as_ref().map(|key| ("namespace", key.span())),
         loader.as_ref().map(|key| ("loader", key.span())),
         requests.as_ref().map(|key| ("requests", key.span())),
         pids.as_ref().map(|key| ("pids", key.span())),
+        base_volume.map(|key| ("base_volume", key.span())),
     ];
     if let Some((key, span)) = of_clusters.into_iter().flatten().next() {
         let why = format!("`{key}` belongs to an engine of the kind kubernetes");
@@ -327,7 +332,14 @@ fn cluster(
             return Err(source.malformed(pids.span().start, why));
         }
     };
-    Ok(ClusterPlace { context, namespace, loader, requests, processes_by_cluster })
+    let base_volume = match &raw.base_volume {
+        Some(name) if !is_name(name.get_ref()) => {
+            let why = "`base_volume` is the name of a PersistentVolumeClaim in the namespace: a-z, 0-9 and `-`";
+            return Err(source.malformed(name.span().start, why));
+        }
+        name => name.as_ref().map(|name| name.get_ref().clone()),
+    };
+    Ok(ClusterPlace { context, namespace, loader, requests, processes_by_cluster, base_volume })
 }
 
 /// Returns whether an image is named by its digest, so that no tag decides which program fills the volumes.

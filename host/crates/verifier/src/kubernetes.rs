@@ -7,6 +7,7 @@
 //! A volume and the container that fills it exist only within the Pod of the steps, so until that is created they are notes of
 //! this process. A slot is a Lease.
 
+use crate::base_volume::{Batch, Batches};
 use crate::closed_network::closed_ranges;
 use crate::driver::{
     Ability, Answer, Command, Description, Driver, DriverError, ExecState, Facts, Fault, ImageInfo,
@@ -107,6 +108,8 @@ const LOADER: &str = "loader";
 const FILES: &str = "files";
 const STEPS: &str = "steps";
 const PROGRAM: &str = "/.act/bin/act-sandbox";
+/// The directory of the loader at which the base volume is.
+const BASE: &str = "/.act/base";
 /// The directory with the files by which a Pod is told to go on or to end.
 const CONTROL: &str = "/.act/control";
 /// The program in our own image.
@@ -122,6 +125,8 @@ const TERMINATED: i64 = 143;
 const KILLED_TOGETHER: Duration = Duration::from_millis(300);
 /// The status of a Pod that the cluster has taken away, by no doing of what runs in it.
 const LOST: u16 = 410;
+/// The exit code of our program for a base volume that it cannot write to.
+const NO_BASE: i64 = 46;
 /// How long the image of a tag is believed to be the same. A Pod is refused whose node has another one, so this decides only how
 /// soon a new one is noticed.
 const SAME_TAG: Duration = Duration::from_secs(3600);
@@ -404,6 +409,14 @@ impl KubernetesApi {
             }
             let state = state_of(&found, container);
             if state.and_then(|state| state.running.as_ref()).is_some() {
+                return Ok(found);
+            }
+            // The kubelet reports what it has started up to a second later.
+            let is_here = found.status.as_ref().is_some_and(|status| status.host_ip.is_some());
+            if container == LOADER
+                && is_here
+                && matches!(self.ask(pod, container, &["stat", "/"]).await, Ok((0, _)))
+            {
                 return Ok(found);
             }
             if let Some(over) = state.and_then(|state| state.terminated.as_ref()) {
@@ -753,6 +766,13 @@ impl KubernetesApi {
             let below = file.path.trim_start_matches('/');
             mounts.push(json!({"name": "act-files", "mountPath": file.path, "subPath": below, "readOnly": true}));
         }
+        let mut of_loader = vec![];
+        if let Some(claim) = &self.place.base_volume {
+            volumes
+                .push(json!({"name": "act-base", "persistentVolumeClaim": {"claimName": claim}}));
+            // The steps never see it, and it is no volume of a run.
+            of_loader.push(json!({"name": "act-base", "mountPath": BASE}));
+        }
         let mut own = vec![
             json!({"name": "act-bin", "mountPath": "/.act/bin"}),
             json!({"name": "act-control", "mountPath": CONTROL}),
@@ -802,10 +822,10 @@ impl KubernetesApi {
             .collect::<serde_json::Map<_, _>>()
             .into();
         let small = json!({"limits": {"cpu": "1", "memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "16Mi"}});
-        let of_ours = |name: &str, command: Value| {
+        let of_ours = |name: &str, command: Value, mounts: &[Value]| {
             json!({
                 "name": name, "image": self.place.loader, "imagePullPolicy": "IfNotPresent", "command": command,
-                "securityContext": security, "resources": small, "volumeMounts": own,
+                "securityContext": security, "resources": small, "volumeMounts": mounts,
             })
         };
         // One of the settings that Kubernetes lets every Pod have. No group may open a socket for ICMP then.
@@ -815,6 +835,7 @@ impl KubernetesApi {
             }
             _ => json!([]),
         };
+        of_loader.extend(own.iter().cloned());
         let mut load = vec![json!(OWN_PROGRAM), json!("load")];
         load.extend(directories.iter().map(|directory| json!(directory)));
         json!({
@@ -834,14 +855,14 @@ impl KubernetesApi {
                     "runAsUser": uid, "runAsGroup": gid, "runAsNonRoot": true,
                     "seccompProfile": {"type": "RuntimeDefault"}, "sysctls": sysctls,
                 },
-                "initContainers": [of_ours(LOADER, json!(load))],
+                "initContainers": [of_ours(LOADER, json!(load), &of_loader)],
                 "containers": [
                     {
                         "name": STEPS, "image": image, "imagePullPolicy": "IfNotPresent", "command": main,
                         "workingDir": "/", "env": environment.collect::<Vec<_>>(), "securityContext": security,
                         "resources": {"limits": limits, "requests": requests}, "volumeMounts": mounts,
                     },
-                    of_ours(FILES, json!([OWN_PROGRAM, "wait"])),
+                    of_ours(FILES, json!([OWN_PROGRAM, "wait"]), &own),
                 ],
                 "volumes": volumes,
             },
@@ -1039,9 +1060,9 @@ impl KubernetesApi {
                 let _ = self.ask(pod, LOADER, &["mark", "end"]).await;
             }
         }
-        let state = state_of(&found, STEPS);
-        if !state.is_some_and(|state| state.running.is_some() || state.terminated.is_some()) {
-            // No process but ours was ever in the Pod, and the kubelet reports no end of a container that never began.
+        if !runs(&found, STEPS) {
+            // The kubelet has confirmed that the steps ended, or reports no end of them because they never began. The other
+            // containers run our own program, which ends by the mark.
             return delete(0).await;
         }
         let began = Instant::now();
@@ -1432,6 +1453,36 @@ impl Process {
             }
         }
         Err(unreachable("the command ended before its input did"))
+    }
+
+    /// Writes bytes as pieces with their lengths.
+    async fn write_pieces(&mut self, bytes: &[u8]) -> Result<(), DriverError> {
+        for piece in bytes.chunks(PIECE) {
+            let length = u32::try_from(piece.len()).unwrap_or_default();
+            self.write_all(&length.to_be_bytes()).await?;
+            self.write_all(piece).await?;
+        }
+        Ok(())
+    }
+
+    /// Sends a batch, without what the base volume has of it.
+    async fn send_batch(&mut self, batch: Batch) -> Result<(), DriverError> {
+        let mut answer = vec![0; batch.files()];
+        if !answer.is_empty() {
+            self.write_pieces(&batch.question()).await?;
+            if !self.read_exact(&mut answer).await? {
+                return Err(broken());
+            }
+        }
+        self.write_pieces(&batch.message(&answer)).await
+    }
+
+    /// Returns whether the command has ended with a status.
+    fn has_ended(&mut self) -> bool {
+        if self.ended.is_none() {
+            self.ended = (&mut self.status).now_or_never();
+        }
+        matches!(self.ended, Some(Some(_)))
     }
 
     /// Waits for the exit code.
@@ -1893,26 +1944,47 @@ impl Driver for KubernetesApi {
         Box::pin(async move {
             let (pod, of, path) = self.located(container, path, true).await?;
             let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
-            let arguments = [program, "receive", &path].map(str::to_owned);
+            let base = self.place.base_volume.as_deref().filter(|_| of == LOADER);
+            let how = if base.is_some() { "rebuild" } else { "receive" };
+            let arguments = [program, how, &path].map(str::to_owned);
             let mut process = self.attach(&pod, of, &arguments, true).await?;
             let sent = async {
+                let mut batches = Batches::default();
                 while let Some(piece) = archive.next().await {
                     let piece = piece.map_err(|error| unreachable(&error.to_string()))?;
-                    for piece in piece.chunks(PIECE) {
-                        let length = u32::try_from(piece.len()).unwrap_or_default();
-                        process.write_all(&length.to_be_bytes()).await?;
-                        process.write_all(piece).await?;
+                    if base.is_none() {
+                        process.write_pieces(&piece).await?;
+                        continue;
+                    }
+                    batches.push(&piece);
+                    if batches.is_full() {
+                        process.send_batch(batches.take()).await?;
                     }
                 }
-                process.write_all(&0_u32.to_be_bytes()).await?;
+                if base.is_some() {
+                    process.send_batch(batches.take()).await?;
+                }
+                process.write_all(&0_u32.to_be_bytes()).await
+            };
+            let ended = match sent.await {
                 // The input stays open until the status is there: the protocol cannot close it alone. Dropping the process ends
                 // the connection, and with it the program.
-                process.end().await
+                Ok(()) => process.end().await,
+                // A program that refuses its input says why by its code.
+                Err(_) if process.has_ended() => process.end().await,
+                Err(error) => Err(error),
             };
-            let code = match sent.await {
+            let code = match ended {
                 Ok(code) => code,
                 Err(error) => return Err(explained(&self.pods()?, &pod, error).await),
             };
+            if let (NO_BASE, Some(claim)) = (code, base) {
+                let why = format!(
+                    "the user of the steps cannot write to the base volume {claim}; make it writable for every user, or remove \
+                     `base_volume` from engines.toml"
+                );
+                return Err(refused(500, &why));
+            }
             done((code, String::new()), "unpack what was sent")
         })
     }

@@ -33,6 +33,7 @@
 //! clouds. `remote_engine` replaces mounts by
 //! archives for an engine on another machine.
 
+mod base_volume;
 mod ca_bundle;
 mod check;
 mod closed_network;
