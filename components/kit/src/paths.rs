@@ -1,8 +1,10 @@
 //! Paths of a repository: relative, separated by `/`, and empty for the root.
 
+use act_reports::source::last_split;
+
 /// Returns the directory that a path lies in.
 pub fn directory(path: &str) -> &str {
-    path.rsplit_once('/').map_or("", |(directory, _)| directory)
+    last_split(path, b'/').map_or("", |(directory, _)| directory)
 }
 
 /// Joins two paths, either of which may be the root.

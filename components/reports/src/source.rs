@@ -63,12 +63,25 @@ const SPEC_DIRECTORIES: [&str; 2] = ["spec", "specs"];
 
 /// Returns the last part of a path.
 pub fn name(path: &str) -> &str {
-    path.rsplit('/').next().unwrap_or(path)
+    last_split(path, b'/').map_or(path, |(_, name)| name)
 }
 
 /// Returns the extension of a path's last part, without the dot.
 pub fn extension(path: &str) -> Option<&str> {
-    name(path).rsplit_once('.').map(|(_, extension)| extension)
+    last_split(name(path), b'.').map(|(_, extension)| extension)
+}
+
+/// Returns the name of a file up to its first dot.
+pub fn stem(name: &str) -> &str {
+    let end = name.bytes().position(|byte| byte == b'.').unwrap_or(name.len());
+    name.get(..end).unwrap_or(name)
+}
+
+/// Splits a path at the last of these ASCII characters. `str::rsplit_once` prepares each search for a long text, which takes
+/// longer than this one, and a Scout splits each path of a repository several times.
+pub fn last_split(path: &str, at: u8) -> Option<(&str, &str)> {
+    let place = path.bytes().rposition(|byte| byte == at)?;
+    Some((path.get(..place)?, path.get(place + 1..)?))
 }
 
 /// Returns the name of the language that a file is written in, or `None` when it is no source code. A header `.h` counts
@@ -93,7 +106,7 @@ pub fn is_parsed(language: &str) -> bool {
 /// (`tests/data.json`, `spec/cart.rb`, `__snapshots__/cart.snap`), or by its name (`test_cart.py`, `cart_test.go`, `cart.spec.ts`, `CartTest.java`).
 /// A document below `specs/` is no test.
 pub fn is_test(path: &str) -> bool {
-    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let (directory, name) = last_split(path, b'/').unwrap_or(("", path));
     Place::of(directory).is_test(name)
 }
 
@@ -116,9 +129,9 @@ impl Place {
 
     /// Returns whether a file of this name in the directory is a test, as [`is_test`] tells it.
     pub fn is_test(self, name: &str) -> bool {
-        let stem = name.split('.').next().unwrap_or(name);
+        let stem = stem(name);
         // `flag_go1.21_test.go` has a version in its name.
-        let whole_stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+        let whole_stem = last_split(name, b'.').map_or(name, |(stem, _)| stem);
         self.holds_tests
             || (self.holds_specs && language(name).is_some())
             || ["test", "tests", "conftest"].contains(&stem)
@@ -169,7 +182,7 @@ const DOCUMENT_INPUTS: [&str; 5] =
 
 /// Returns whether a file is prose: changing it changes no program, as far as its name says.
 fn is_document(path: &str) -> bool {
-    let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+    let (directory, name) = last_split(path, b'/').unwrap_or(("", path));
     let name = name.to_ascii_lowercase();
     let Some((stem, extension)) = name.rsplit_once('.') else { return false };
     let below_documents = || {

@@ -369,6 +369,8 @@ fn walk(survey: &Survey) -> Vec<f64> {
         out[*to as usize] += BACK;
     }
     let mut rank = start.clone();
+    // What each file gives along each of its imports, and back to each importer.
+    let mut shares = vec![(0.0, 0.0); count];
     for _ in 0..STEPS {
         let mut next = start.iter().map(|share| share * (1.0 - ON)).collect::<Vec<_>>();
         let mut stuck = 0.0;
@@ -377,10 +379,13 @@ fn walk(survey: &Survey) -> Vec<f64> {
                 stuck += rank[at];
             }
         }
+        for ((rank, out), (on, back)) in rank.iter().zip(&out).zip(&mut shares) {
+            (*on, *back) = (ON * rank / out, ON * rank * BACK / out);
+        }
         for (from, to) in &survey.edges {
             let (from, to) = (*from as usize, *to as usize);
-            next[to] += ON * rank[from] / out[from];
-            next[from] += ON * rank[to] * BACK / out[to];
+            next[to] += shares[from].0;
+            next[from] += shares[to].1;
         }
         // A file without imports and importers starts the walk again.
         for at in 0..count {

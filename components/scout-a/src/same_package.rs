@@ -58,8 +58,11 @@ impl SamePackage {
         if defined.is_empty() || files.len() < 2 {
             return;
         }
+        // Most names that a file defines are used by no other file, and their lengths tell it without a look at the map.
+        let lengths = defined.keys().fold(0, |lengths, name| lengths | length_bit(name));
         for file in &files {
-            for name in file.defines.lines() {
+            let names = file.defines.lines().filter(|name| lengths & length_bit(name) != 0);
+            for name in names {
                 if let Some(files) = defined.get_mut(name) {
                     files.push(file);
                 }
@@ -75,6 +78,11 @@ impl SamePackage {
             }
         }
     }
+}
+
+/// One bit for each length of a name, and one for all that are longer.
+fn length_bit(name: &str) -> u64 {
+    1 << name.len().min(63)
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::same_package::SamePackage;
 use crate::terms::Terms;
 use act_kit::inventory::{Inventory, language};
 use act_kit::paths::directory;
-use act_kit::reports::source::{Place, is_parsed, parsed_language};
+use act_kit::reports::source::{Place, is_parsed, last_split, parsed_language, stem};
 use act_kit::summaries::{Named, Summary};
 use act_kit::world::World;
 
@@ -257,13 +257,13 @@ fn units(inventory: &Inventory, terms: &Terms) -> Vec<Unit> {
     let mut units = Vec::with_capacity(inventory.files.len());
     for file in &inventory.files {
         let path = file.path.as_str();
-        let (directories, name) = path.rsplit_once('/').unwrap_or(("", path));
+        let (directories, name) = last_split(path, b'/').unwrap_or(("", path));
         if around.0 != directories {
             around = (directories, about_directory(directories, terms), Place::of(directories));
         }
         let (shared, place) = (around.1.clone(), around.2);
         units.push(Unit {
-            in_name: terms.bits(name.split('.').next().unwrap_or(name)),
+            in_name: terms.bits(stem(name)),
             is_named: named.iter().any(|text| ends_with_path(path, text)),
             language: language(path),
             is_test: place.is_test(name),

@@ -5,6 +5,7 @@
 use crate::survey::Survey;
 use act_kit::inventory::name;
 use act_kit::reports::facts_a::{Convention, Example};
+use act_kit::reports::source;
 use act_kit::world::Repository;
 use std::collections::BTreeMap;
 
@@ -270,7 +271,7 @@ fn naming(name: &str) -> Option<&'static str> {
 }
 
 fn stem(path: &str) -> &str {
-    name(path).split('.').next().unwrap_or_default()
+    source::stem(name(path))
 }
 
 fn test_place(survey: &Survey, at: u32) -> Option<&'static str> {

@@ -5,6 +5,7 @@ use crate::survey::Survey;
 use act_kit::inventory::name;
 use act_kit::paths::directory;
 use act_kit::reports::facts_a::Test;
+use act_kit::reports::source;
 use std::collections::{BTreeSet, HashMap};
 
 /// Maximum number of files that one test is listed to exercise.
@@ -98,7 +99,7 @@ fn is_named_test(path: &str) -> bool {
 
 /// Returns the file name up to its first dot.
 fn stem(path: &str) -> &str {
-    name(path).split('.').next().unwrap_or_default()
+    source::stem(name(path))
 }
 
 /// Returns whether a test has the name of a source file.

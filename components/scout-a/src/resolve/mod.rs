@@ -11,6 +11,7 @@ mod rust;
 
 use act_kit::inventory::{Inventory, name};
 use act_kit::paths::directory;
+use act_kit::reports::source::extension;
 use act_kit::summaries::Imported;
 use act_kit::world::Repository;
 use manifests::Manifests;
@@ -35,7 +36,7 @@ impl<'i> Resolver<'i> {
             (HashMap::<_, Vec<_>>::new(), HashMap::<_, Vec<_>>::new());
         for (at, file) in inventory.files.iter().enumerate() {
             let name = name(&file.path);
-            match name.rsplit_once('.').map(|(_, extension)| extension) {
+            match extension(name) {
                 Some("go" | "java") => {
                     by_directory.entry(directory(&file.path)).or_default().push(at);
                     by_name.entry(name).or_default().push(at);
