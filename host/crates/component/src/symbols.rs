@@ -24,8 +24,9 @@ use act_workspace::{Kind, MAX_ENTRIES, OpenDirectory, OpenFile, ReadError, RepoV
 
 mod table;
 
-/// Number of files that are looked up in the index at a time.
-const BATCH: usize = 256;
+/// Number of files that are looked up in the index at a time, as many as a Scout asks for at a time: each batch begins threads
+/// and a transaction.
+const BATCH: usize = 512;
 /// Number of files that are read and parsed at a time. Their bytes are in memory together.
 const READ_AT_ONCE: usize = 64;
 /// Bytes that an entry adds to an answer beside its texts.

@@ -42,7 +42,9 @@ pub fn block(text: &str) -> Cow<'_, str> {
 /// carriage return, which can only appear between values.
 pub fn json(text: &str) -> Cow<'_, str> {
     let inert = |c: char| !acts_or_hides(c) || c == '\n';
-    if text.chars().all(inert) {
+    // Most of a document is plain ASCII, which needs no look at tables.
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~' | b'\n');
+    if text.bytes().all(is_plain) || text.chars().all(inert) {
         return Cow::Borrowed(text);
     }
     let mut clean = String::with_capacity(text.len());

@@ -477,6 +477,10 @@ pub async fn facts(args: ScoutArgs, events: &Events) -> Result<ScoutFacts, Failu
     audit.settle()?;
     anchor::anchor(&audit, &root, &cancel, events).await;
     let (raw, view) = (asked.map_err(failed)?, component_loader.view);
+    let raw: Arc<str> = raw.into();
+    let text = Arc::clone(&raw);
+    // A document of half a megabyte is parsed while the files that it names are looked at.
+    let document = tokio::task::spawn_blocking(move || serde_json::from_str(&text));
     let checked = tokio::task::spawn_blocking(move || {
         let (summary, excerpts) = match name.as_str() {
             "scout-a" => {
@@ -485,12 +489,15 @@ pub async fn facts(args: ScoutArgs, events: &Events) -> Result<ScoutFacts, Failu
             }
             name => (check_facts(name, &raw, &own, &view)?, vec![]),
         };
-        let document = serde_json::from_str(&raw).map_err(|error| error.to_string())?;
-        Ok(ScoutFacts { summary, document, excerpts })
+        Ok((summary, excerpts))
     });
-    let checked: Result<ScoutFacts, String> =
-        checked.await.unwrap_or_else(|_| Err("the check itself failed; please report it".into()));
-    checked.map_err(|wrong| broken(format!("the facts do not hold: {wrong}")))
+    let died = |_| "the check itself failed; please report it".to_owned();
+    let checked: Result<_, String> = checked.await.map_err(died).flatten();
+    let document = document.await.map_err(died);
+    let document = document.and_then(|parsed| parsed.map_err(|error| error.to_string()));
+    let facts = checked
+        .and_then(|(summary, excerpts)| Ok(ScoutFacts { summary, document: document?, excerpts }));
+    facts.map_err(|wrong| broken(format!("the facts do not hold: {wrong}")))
 }
 
 fn failed(failure: ComponentFailure) -> Failure {
