@@ -96,16 +96,19 @@ impl Engines {
         Ok(self.0.on_demand.get_or_init(|| engine))
     }
 
-    /// Loads compiled code of this program for the pool, or on demand if the component fits no slot.
+    /// Loads compiled code of this program for the pool, or on demand if the component fits no slot. `deserialize` loads it for one
+    /// engine.
     ///
     /// # Errors
     ///
     /// An error of the engine if the code is damaged.
-    pub(crate) fn load(&self, code: &[u8]) -> wasmtime::Result<Component> {
-        let pooled = self.0.pool.as_ref().map(|pool| cache::deserialize(&pool.engine, code));
-        match pooled {
+    pub(crate) fn load(
+        &self,
+        deserialize: impl Fn(&Engine) -> wasmtime::Result<Component>,
+    ) -> wasmtime::Result<Component> {
+        match self.0.pool.as_ref().map(|pool| deserialize(&pool.engine)) {
             Some(Ok(component)) => Ok(component),
-            Some(Err(_)) | None => cache::deserialize(self.on_demand()?, code),
+            Some(Err(_)) | None => deserialize(self.on_demand()?),
         }
     }
 }

@@ -491,7 +491,8 @@ fn compiled(
             why => LoadError::Confined { name: name.to_owned(), why },
         })?
     };
-    let component = engines.load(&code).map_err(failed)?;
+    let component =
+        engines.load(|engine| crate::cache::deserialize(engine, &code)).map_err(failed)?;
     let duration_ms = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     events.emit(EventKind::ComponentCompiled {
         name: name.to_owned(),
