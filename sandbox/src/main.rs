@@ -4,6 +4,8 @@
 //! It is executed with the user of the steps and has no more rights than they have. What it prints is believed only about
 //! itself: the exit code of a step comes from the API, and a counter of the kernel can only turn a failure into another one.
 
+use rustix::fs::{Mode, OFlags};
+use rustix::process::{Pid, Signal};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -43,7 +45,7 @@ const STACK: usize = 16 * 1024;
 /// Exit codes that the host knows. A shell has none of them for itself.
 const MISSING: u8 = 44;
 const FAILED: u8 = 45;
-const NO_BASE: u8 = 46;
+const NO_BASE: i32 = 46;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 
@@ -66,6 +68,8 @@ fn main() -> ExitCode {
         ("await", [milliseconds, words @ ..]) => wait_for_answer(milliseconds, words),
         ("processes", [limit]) => processes(limit),
         ("image", []) => image(),
+        ("addresses", words) => print_addresses(words),
+        ("alone", [milliseconds]) => alone(milliseconds),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     };
     match done {
@@ -76,7 +80,6 @@ fn main() -> ExitCode {
             ExitCode::from(match (name.to_str(), error.kind()) {
                 (Some("run"), kind) if missing.contains(&kind) => NOT_FOUND,
                 (Some("run"), _) => NOT_EXECUTABLE,
-                (Some("rebuild"), io::ErrorKind::ReadOnlyFilesystem) => NO_BASE,
                 (_, kind) if missing.contains(&kind) => MISSING,
                 _ => FAILED,
             })
@@ -110,20 +113,58 @@ fn wait_for(names: &[&str]) -> io::Result<()> {
 /// grows, and ends when the host says so or the time is up. The kernel kills every other process with it.
 fn init(seconds: Option<u64>) -> io::Result<()> {
     let lifetime = Duration::from_secs(seconds.ok_or(io::ErrorKind::InvalidInput)?);
+    // An image that has a link at this path would lead our mounts to where a step can change them.
+    if !fs::symlink_metadata("/.act")?.is_dir() {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
     // A step has the same user. It must not open the output of this process, where the host reads.
     rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
     let began = Instant::now();
-    let mut kills = 0;
+    let (mut kills, mut closings) = (0, 1);
     let ends = ["end-steps", "end"].map(|name| Path::new(CONTROL).join(name));
     while began.elapsed() < lifetime && !ends.iter().any(|path| path.exists()) {
         reap();
-        for _ in kills..kills_for_memory() {
-            kills += 1;
-            writeln!(io::stdout(), "oom_kill")?;
+        kills = report_kills(kills)?;
+        if Path::new(CONTROL).join(format!("others-{closings}")).exists() {
+            closings += 1;
+            // To -1, which is every other process here.
+            let _ = rustix::process::kill_process_group(Pid::INIT, Signal::KILL);
         }
         std::thread::sleep(PAUSE);
     }
-    Ok(())
+    report_kills(kills).map(drop)
+}
+
+/// Prints the kills for memory that are new, and returns how many there were.
+fn report_kills(before: u64) -> io::Result<u64> {
+    let now = kills_for_memory();
+    for _ in before..now {
+        writeln!(io::stdout(), "oom_kill")?;
+    }
+    Ok(before.max(now))
+}
+
+/// Waits until no process but the first one and this one is left, and fails if one stays.
+fn alone(milliseconds: &OsString) -> io::Result<()> {
+    let (limit, began) = (duration(milliseconds)?, Instant::now());
+    let own = std::process::id();
+    loop {
+        let others = fs::read_dir("/proc")?.flatten().any(|entry| {
+            let number = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());
+            number.is_some_and(|number| number != 1 && number != own)
+        });
+        if !others {
+            return Ok(());
+        }
+        if began.elapsed() > limit {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        std::thread::sleep(PAUSE);
+    }
+}
+
+fn print_addresses(words: &[OsString]) -> io::Result<()> {
+    addresses(words)?.iter().try_for_each(|address| writeln!(io::stdout(), "{address}"))
 }
 
 fn reap() {
@@ -158,7 +199,7 @@ fn receive(path: &Path) -> io::Result<()> {
 
 /// Unpacks an archive whose known contents the store adds.
 fn rebuild(path: &Path) -> io::Result<()> {
-    let base = Base::open().map_err(|_| io::Error::from(io::ErrorKind::ReadOnlyFilesystem))?;
+    let Ok(base) = Base::open() else { std::process::exit(NO_BASE) };
     // The words between two contents are short.
     let pieces = Pieces { input: io::stdin().lock(), left: 0, ended: false };
     let input = BufReader::with_capacity(PIECE, pieces);
@@ -214,9 +255,12 @@ impl Base {
         let of = |number: u64| Path::new(BASE).join(number.to_string());
         let base = Self { this: of(number), last: of(number.saturating_sub(1)) };
         shared_directory(&base.this)?;
+        let probe = base.this.join(unique()?);
+        fs::write(&probe, b"")?;
+        fs::remove_file(&probe)?;
         for entry in fs::read_dir(BASE)?.flatten() {
             let name = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
-            if name.is_some_and(|name| name + 1 < number) {
+            if name.is_some_and(|name| name.saturating_add(1) < number) {
                 // Another Pod may be removing it too.
                 let _ = fs::remove_dir_all(entry.path());
             }
@@ -249,8 +293,7 @@ impl Base {
             if let Some(directory) = path.parent() {
                 shared_directory(directory)?;
             }
-            let unique = fs::read_to_string("/proc/sys/kernel/random/uuid")?;
-            let temporary = path.with_extension(unique.trim());
+            let temporary = path.with_extension(unique()?);
             let written = fs::write(&temporary, content);
             let renamed = written.and_then(|()| fs::rename(&temporary, &path));
             if renamed.is_err() {
@@ -260,6 +303,11 @@ impl Base {
         };
         let _ = stored();
     }
+}
+
+/// Returns a name that nobody else has.
+fn unique() -> io::Result<String> {
+    Ok(fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned())
 }
 
 fn path_of(generation: &Path, digest: &[u8; 32]) -> PathBuf {
@@ -420,37 +468,52 @@ impl<R: Read> Read for Pieces<R> {
 /// Writes an archive of a path in pieces with their lengths, and a piece of no byte behind them.
 fn send(path: &Path) -> io::Result<()> {
     let name = path.file_name().map_or_else(|| PathBuf::from("."), PathBuf::from);
-    let found = fs::symlink_metadata(path)?;
+    fs::symlink_metadata(path)?;
     let framed = Framed(io::stdout().lock());
     let mut archive = tar::Builder::new(BufWriter::with_capacity(PIECE, framed));
-    archive.follow_symlinks(false);
-    if found.is_dir() {
-        append(&mut archive, path, &name)?
-    } else {
-        archive.append_path_with_name(path, &name)?
-    }
+    append(&mut archive, path, &name)?;
     let mut framed = archive.into_inner()?.into_inner().map_err(|error| error.into_error())?;
     framed.0.write_all(&0_u32.to_be_bytes())?;
     framed.0.flush()
 }
 
-/// Adds a directory with everything below it. A directory that cannot be opened is there without what is in it, and a file
-/// that cannot be read or vanishes is not there, so that a step cannot break the archive; the host sees what is missing.
+/// Adds a directory with everything below it. What cannot be read or vanishes is not there, and a file has the size that it had
+/// when it was opened, so that a step cannot break the archive; the host sees what is missing.
 fn append<W: Write>(archive: &mut tar::Builder<W>, path: &Path, name: &Path) -> io::Result<()> {
-    archive.append_path_with_name(path, name)?;
-    let Ok(entries) = fs::read_dir(path) else { return Ok(()) };
-    for entry in entries.flatten() {
-        let (path, name) = (entry.path(), name.join(entry.file_name()));
-        match entry.file_type() {
-            Ok(kind) if kind.is_dir() => append(archive, &path, &name)?,
-            Ok(kind) if kind.is_file() && fs::File::open(&path).is_err() => {}
-            Ok(kind) if kind.is_file() || kind.is_symlink() => {
-                archive.append_path_with_name(&path, &name)?;
-            }
-            _ => {}
-        }
+    let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
+    let mut header = tar::Header::new_gnu();
+    if found.is_symlink() {
+        let Ok(target) = fs::read_link(path) else { return Ok(()) };
+        header.set_metadata(&found);
+        return archive.append_link(&mut header, name, target);
     }
-    Ok(())
+    if found.is_dir() {
+        header.set_metadata(&found);
+        archive.append_data(&mut header, name, io::empty())?;
+        for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+            append(archive, &entry.path(), &name.join(entry.file_name()))?;
+        }
+        return Ok(());
+    }
+    if !found.is_file() {
+        return Ok(());
+    }
+    // Something else may be there by now, and to open a pipe would wait.
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let opened = rustix::fs::open(path, flags, Mode::empty()).map(fs::File::from);
+    let Some((file, found)) = opened
+        .ok()
+        .and_then(|file| Some((file.metadata().ok()?, file)))
+        .map(|(found, file)| (file, found))
+    else {
+        return Ok(());
+    };
+    if !found.is_file() {
+        return Ok(());
+    }
+    header.set_metadata(&found);
+    let size = found.len();
+    archive.append_data(&mut header, name, file.chain(io::repeat(0)).take(size))
 }
 
 struct Framed<W>(W);

@@ -96,7 +96,8 @@ pub(crate) async fn can(ability: Ability) -> bool {
 pub(crate) async fn engine() -> Engine {
     if let Some(settings) = cluster(16) {
         static CLUSTER: OnceCell<Engine> = OnceCell::const_new();
-        let connect = || async { Engine::connect_to_named(&settings).await.unwrap() };
+        let connect =
+            || async { Engine::connect_to_named(&settings).await.unwrap().without_slots() };
         return CLUSTER.get_or_init(connect).await.clone();
     }
     let engine = Engine::connect().await.unwrap_or_else(|error| {

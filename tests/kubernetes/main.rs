@@ -349,12 +349,12 @@ fn sixty_runs_of_three_hosts_are_neither_lost_nor_made_twice() {
 fn what_a_killed_host_left_is_removed_at_its_next_start_and_nothing_of_others() {
     let act = with_step("echo it has begun; sleep 86444", json!({}));
     let killed = act.clone().start(["verify"]);
-    let other = with_step("echo it has begun; sleep 15; echo done", json!({})).start(["verify"]);
+    let other = with_step("echo it has begun; sleep 40; echo done", json!({})).start(["verify"]);
     until("both steps run", PATIENCE, || {
-        let on = |node| processes(node, "sleep 86444") > 0 || processes(node, "sleep 15") > 0;
+        let on = |node| processes(node, "sleep 86444") > 0 || processes(node, "sleep 40") > 0;
         ["n1", "n2"].iter().map(|node| usize::from(on(node))).sum::<usize>() > 0
             && ["n1", "n2"].iter().any(|node| processes(node, "sleep 86444") > 0)
-            && ["n1", "n2"].iter().any(|node| processes(node, "sleep 15") > 0)
+            && ["n1", "n2"].iter().any(|node| processes(node, "sleep 40") > 0)
     });
     let (of_killed, of_other) = (run_of(&killed), run_of(&other));
     killed.kill();
@@ -377,7 +377,7 @@ fn a_base_volume_has_what_was_sent_and_heals_what_was_changed_there() {
     let claim = "act-test-base";
     let place = "/run/act-test-base";
     for node in ["n1", "n2"] {
-        cluster(&["node", node, "sh", "-c", &format!("mkdir -p {place}; chmod 755 {place}")]);
+        cluster(&["node", node, "sh", "-c", &format!("rm -rf {place}; mkdir -m 755 {place}")]);
     }
     let objects = json!({"apiVersion": "v1", "kind": "List", "items": [
         {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": claim}, "spec": {

@@ -140,12 +140,21 @@ fn a_file_that_is_not_understood_or_not_trusted_is_refused_with_its_place_and_sh
     for (text, place, why) in [
         (entry("lab", "tcp://me:hunter2@box:2375", ""), "engines.toml:4:12", "without a user"),
         (entry("lab", "unix:///x", "colour = 1"), "engines.toml:5:1", "unknown field `colour`"),
-        (entry("lab", "unix:///x", "requests = { cpu = 2 }"), "engines.toml:5:1", "unknown field"),
+        (
+            entry("lab", "unix:///x", "requests = { cpu = \"2\" }"),
+            "engines.toml:5:12",
+            "`requests` belongs to an engine of the kind kubernetes",
+        ),
+        (
+            entry("lab", "unix:///x", "base_volume = \"base\""),
+            "engines.toml:5:15",
+            "`base_volume` belongs to an engine of the kind kubernetes",
+        ),
         (entry("lab\\u001b[31m", "unix:///x", ""), "engines.toml:2:8", "`name` has 1 to 64"),
         (
             entry("lab", "unix:///x", "").replace("\"docker\"", "\"kubernetes\""),
-            "engines.toml:3:8",
-            "no pipeline on kubernetes",
+            "engines.toml:4:12",
+            "the address and the certificates of a cluster are in the kubeconfig",
         ),
         ("[[engine]]\nname = \"a\"\n".repeat(2), "engines.toml:1:1", "kind"),
         ("x".repeat(2 << 20), "engines.toml", "larger than"),

@@ -28,6 +28,22 @@ Exit codes:
   0 the engine answers, 1 engines.toml is refused, 2 it names no such engine,
   4 the engine does not answer";
 
+const RBAC_HELP: &str = "\
+Examples:
+  act engines rbac act | kubectl apply -f -
+  kubectl create rolebinding act --role act --user me -n act
+
+Exit codes:
+  0 done, 2 this is no name of a namespace";
+
+const IMAGE_HELP: &str = "\
+Examples:
+  act engines image act-loader.tar
+  act engines image --push registry.example/act-loader:1
+
+Exit codes:
+  0 done, 1 the file exists or cannot be written, or the registry refuses the image";
+
 /// Show the container engines in engines.toml
 ///
 /// The file lies beside config.toml and names engines for `act run --engine NAME` and `act verify --engine NAME`, each with a
@@ -57,15 +73,16 @@ enum Action {
     },
     /// Print what a namespace of Kubernetes needs for runs: its Pod security, a role and a quota
     #[command(
-        after_long_help = "Examples:\n  act engines rbac act | kubectl apply -f -\n  kubectl create rolebinding act --role act --user me -n act"
+        after_long_help = RBAC_HELP
     )]
     Rbac {
         /// Name of the namespace
+        #[arg(value_parser = namespace)]
         namespace: String,
     },
     /// Write the image that Pods of Kubernetes get beside the image of the steps, or push it to a registry
     #[command(
-        after_long_help = "Examples:\n  act engines image act-loader.tar\n  act engines image --push registry.example/act-loader:1"
+        after_long_help = IMAGE_HELP
     )]
     Image {
         /// The file to write, an archive in the layout of OCI
@@ -75,6 +92,17 @@ enum Action {
         #[arg(long, value_name = "HOST/NAME:TAG")]
         push: Option<String>,
     },
+}
+
+/// Checks the name of a namespace by the rules of Kubernetes.
+fn namespace(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
+    let (first, last) = (text.chars().next(), text.chars().next_back());
+    match text.len() <= 63 && text.chars().all(fits) && edge(first) && edge(last) {
+        true => Ok(text.to_owned()),
+        false => Err("a namespace has 1 to 63 of the characters a-z, 0-9 and `-`, and `-` neither first nor last".to_owned()),
+    }
 }
 
 impl Engines {
@@ -284,6 +312,17 @@ mod tests {
     #[test]
     fn the_schema_is_written_down() {
         act_core::event::schema::document_holds::<Document<'_>>();
+    }
+
+    // ENGINE-10
+    #[test]
+    fn a_namespace_has_a_name_that_kubernetes_takes() {
+        for name in ["a", "act", "0-9", &"n".repeat(63)] {
+            assert_eq!(namespace(name).as_deref(), Ok(name));
+        }
+        for name in ["", "-a", "a-", "A", "a_b", "a\nb", &"n".repeat(64)] {
+            assert!(namespace(name).is_err(), "{name:?}");
+        }
     }
 
     // ENGINE-3

@@ -290,9 +290,9 @@ fn cluster(
         None => None,
     };
     let namespace = match namespace {
-        Some(name) if is_name(name.get_ref()) => name.get_ref().clone(),
+        Some(name) if is_dns_label(name.get_ref()) => name.get_ref().clone(),
         Some(name) => {
-            let why = "`namespace` has 1 to 63 of the characters a-z, 0-9 and `-`, and begins with a letter";
+            let why = "`namespace` has 1 to 63 of the characters a-z, 0-9 and `-`, and `-` neither first nor last";
             return Err(source.malformed(name.span().start, why));
         }
         None => {
@@ -333,7 +333,7 @@ fn cluster(
         }
     };
     let base_volume = match &raw.base_volume {
-        Some(name) if !is_name(name.get_ref()) => {
+        Some(name) if !is_dns_label(name.get_ref()) => {
             let why = "`base_volume` is the name of a PersistentVolumeClaim in the namespace: a-z, 0-9 and `-`";
             return Err(source.malformed(name.span().start, why));
         }
@@ -405,6 +405,15 @@ fn directory(
         return Err(source.malformed(path.span().start, why));
     }
     Ok(directory)
+}
+
+/// Returns whether a text is a name as Kubernetes gives it to namespaces.
+fn is_dns_label(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&name.len())
+        && name.chars().all(fits)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
 }
 
 fn is_name(name: &str) -> bool {

@@ -2,7 +2,7 @@
 //!
 //! A [`Driver`] carries out single requests and knows no rule of a run: which walls a container has, what is mounted, how long an
 //! answer may take, which questions are repeated and what is removed when, [`Engine`](crate::Engine) and the modules above it
-//! decide once for all engines. Nothing here retries, waits for a limit or sends a request that was not asked for.
+//! decide once for all engines. A driver sends no request that was not asked for, and repeats one only while its engine cannot be reached.
 
 pub use crate::request::{
     ContainerRequest, Main, Mount, MountSource, Network, NewVolume, Role, SentFile, StepUser,

@@ -187,6 +187,12 @@ impl Engine {
         self.slots
     }
 
+    /// Returns the engine for runs that wait for no slot, as on one that is not in `engines.toml`.
+    #[must_use]
+    pub fn without_slots(self) -> Self {
+        Self { slots: None, ..self }
+    }
+
     /// Returns what a run on one engine has in common with no run on another.
     pub(crate) fn fingerprint(&self) -> [&str; 4] {
         let EngineIdentity { name, version, id, .. } = self.identity();
@@ -503,8 +509,12 @@ impl Engine {
     /// The engine does not answer, or refuses to remove one of them. The others are removed all the same.
     pub async fn reap_orphans(&self) -> Result<(), InfraError> {
         let orphans = self.orphans().await?;
-        let removals = stream::iter(orphans)
-            .map(|(id, _)| async move { self.remove_within(ORPHAN_LIMIT, &id).await });
+        let removals = stream::iter(orphans).map(|(id, _)| async move {
+            let removed = self.remove_within(ORPHAN_LIMIT, &id);
+            // An engine may wait much longer for a node that is lost.
+            let removed = tokio::time::timeout(LOST_ORPHAN_LIMIT, removed).await;
+            removed.unwrap_or_else(|_| Err(EngineError::silent(Phase::Remove)))
+        });
         let mut removed: Result<(), EngineError> = removals
             .buffer_unordered(PARALLEL_REMOVALS)
             .fold(Ok(()), async |all, one| all.and(one))
@@ -578,6 +588,8 @@ pub(crate) fn archive_of(path: &str, mode: u32, content: &[u8]) -> Option<Vec<u8
 
 /// How long the removal of an orphan may take. A new task waits for it, and an orphan costs little.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
+/// How long it may take whatever the engine waits for.
+const LOST_ORPHAN_LIMIT: Duration = Duration::from_secs(15);
 /// Number of removals that an engine gets at once.
 const PARALLEL_REMOVALS: usize = 4;
 

@@ -125,6 +125,8 @@ const TERMINATED: i64 = 143;
 const KILLED_TOGETHER: Duration = Duration::from_millis(300);
 /// The status of a Pod that the cluster has taken away, by no doing of what runs in it.
 const LOST: u16 = 410;
+/// How long the processes that a step has left may take to end when they are killed.
+const ALONE_MILLISECONDS: &str = "2000";
 /// The exit code of our program for a base volume that it cannot write to.
 const NO_BASE: i64 = 46;
 /// How long the image of a tag is believed to be the same. A Pod is refused whose node has another one, so this decides only how
@@ -160,6 +162,8 @@ struct Notes {
     /// By the name in agent.yaml.
     images: HashMap<String, FoundImage>,
     execs: HashMap<String, ExecNote>,
+    /// The image that could not be had last, and why.
+    not_pulled: Option<(String, String)>,
     count: u64,
 }
 
@@ -189,9 +193,18 @@ struct PodNote {
     network: bool,
     /// The policies leave the Pod a network now.
     open: Option<Open>,
+    /// How often the network was taken away.
+    closings: u64,
     started: bool,
     files: Option<String>,
     volumes: Vec<String>,
+}
+
+/// How often the beginning of a command may arrive. Our own programs may run twice, a step may not.
+#[derive(Clone, Copy)]
+enum Attempts {
+    One,
+    Several,
 }
 
 #[derive(Clone, Copy)]
@@ -341,7 +354,7 @@ impl KubernetesApi {
 
     async fn pod(&self, name: &str) -> Result<Pod, DriverError> {
         let pods = self.pods()?;
-        patiently(|| pods.get(name)).await
+        repeatedly(|| pods.get(name)).await
     }
 
     /// Starts one of our programs or a command in a container of a Pod.
@@ -351,6 +364,7 @@ impl KubernetesApi {
         container: &str,
         arguments: &[String],
         stdin: bool,
+        attempts: Attempts,
     ) -> Result<Process, DriverError> {
         let parameters = AttachParams {
             container: Some(container.to_owned()),
@@ -363,7 +377,12 @@ impl KubernetesApi {
             max_stderr_buf_size: None,
         };
         let pods = self.pods()?;
-        match patiently(|| pods.exec(pod, arguments, &parameters)).await {
+        let exec = || pods.exec(pod, arguments, &parameters);
+        let attached = match attempts {
+            Attempts::One => patiently(exec).await,
+            Attempts::Several => repeatedly(exec).await,
+        };
+        match attached {
             Ok(attached) => Process::of(attached),
             Err(error) => Err(explained(&pods, pod, error).await),
         }
@@ -379,20 +398,30 @@ impl KubernetesApi {
         let program = if container == STEPS { PROGRAM } else { OWN_PROGRAM };
         let arguments: Vec<_> =
             [program].iter().chain(arguments).map(|word| (*word).to_owned()).collect();
-        let mut process = self.attach(pod, container, &arguments, false).await?;
-        let answered = async {
-            let (mut text, mut buffer) = (vec![], vec![0; PIECE]);
-            while text.len() < MAX_ANSWER {
-                match process.read(&mut buffer).await? {
-                    0 => break,
-                    count => text.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+        let began = Instant::now();
+        loop {
+            let answered = async {
+                let mut process =
+                    self.attach(pod, container, &arguments, false, Attempts::Several).await?;
+                let (mut text, mut buffer) = (vec![], vec![0; PIECE]);
+                while text.len() < MAX_ANSWER {
+                    match process.read(&mut buffer).await? {
+                        0 => break,
+                        count => text.extend_from_slice(buffer.get(..count).unwrap_or_default()),
+                    }
+                }
+                Ok((process.end().await?, String::from_utf8_lossy(&text).into_owned()))
+            };
+            match answered.await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => {
+                    let error: DriverError = explained(&self.pods()?, pod, error).await;
+                    if error.fault != Fault::Unreachable || began.elapsed() > AWAY {
+                        return Err(error);
+                    }
+                    tokio::time::sleep(AWAY_PAUSE).await;
                 }
             }
-            Ok((process.end().await?, String::from_utf8_lossy(&text).into_owned()))
-        };
-        match answered.await {
-            Ok(answer) => Ok(answer),
-            Err(error) => Err(explained(&self.pods()?, pod, error).await),
         }
     }
 
@@ -500,7 +529,8 @@ impl KubernetesApi {
             return Ok(());
         }
         let more = limit.saturating_add(1).to_string();
-        let (_, answer) = self.ask(pod, STEPS, &["processes", &more]).await?;
+        let (code, answer) = self.ask(pod, STEPS, &["processes", &more]).await?;
+        done((code, String::new()), "count processes")?;
         if answer.trim() == "refused" {
             return Ok(());
         }
@@ -529,7 +559,7 @@ impl KubernetesApi {
         addresses.extend(node_address(found).map(|address| socket(&address, KUBELET)));
         let ours = ListParams::default().labels(&format!("{MANAGED}=act"));
         let pods = self.pods()?;
-        let listed = patiently(|| pods.list(&ours)).await?;
+        let listed = repeatedly(|| pods.list(&ours)).await?;
         let others =
             listed.items.into_iter().filter(|other| other.metadata.name.as_deref() != Some(pod));
         let others = others.filter_map(|other| other.status?.pod_ip);
@@ -575,11 +605,14 @@ impl KubernetesApi {
         if let Some(note) = self.notes().pods.get_mut(container) {
             note.open = Some(Open { seen: false });
         }
-        self.check_closed(pod, &found, true).await?;
-        // A step that begins before the plugin has opened the network would fail. A name server is the only address that is
-        // known to be open.
+        // A step that begins before the plugin has opened the network would fail, and a check before that would prove nothing. A
+        // name server is the only address that is known to be open.
         let milliseconds = OPENED.as_millis().to_string();
         let (code, _) = self.ask(pod, STEPS, &["await", &milliseconds, "names"]).await?;
+        if code != 0 {
+            tokio::time::sleep(CLOSED).await;
+        }
+        self.check_closed(pod, &found, true).await?;
         if let Some(note) = self.notes().pods.get_mut(container) {
             note.open = Some(Open { seen: code == 0 });
         }
@@ -589,6 +622,18 @@ impl KubernetesApi {
     /// Takes the network from the Pod of a container, and checks that it reaches nothing.
     async fn close_pod(&self, container: &str, pod: &str, open: Open) -> Result<(), DriverError> {
         let found = self.pod(pod).await?;
+        // A process that an earlier step has left could go on with a connection that it has.
+        let mark = {
+            let mut notes = self.notes();
+            let note = notes.pods.get_mut(container).ok_or_else(|| no_such(container))?;
+            note.closings += 1;
+            format!("others-{}", note.closings)
+        };
+        done(self.ask(pod, FILES, &["mark", &mark]).await?, "end what a step has left")?;
+        let (code, _) = self.ask(pod, STEPS, &["alone", ALONE_MILLISECONDS]).await?;
+        if code != 0 {
+            return Err(refused(500, "processes that a step with a network has left do not end"));
+        }
         self.label_network(pod, "off").await?;
         if !open.seen {
             // The plugin may be about to open the network, and a check before that would prove nothing.
@@ -604,7 +649,7 @@ impl KubernetesApi {
     async fn label_network(&self, pod: &str, word: &str) -> Result<(), DriverError> {
         let label = Patch::Merge(json!({"metadata": {"labels": {NETWORK_LABEL: word}}}));
         let (pods, parameters) = (self.pods()?, PatchParams::default());
-        patiently(|| pods.patch(pod, &parameters, &label)).await.map(drop)
+        repeatedly(|| pods.patch(pod, &parameters, &label)).await.map(drop)
     }
 
     /// Makes the policy of a Pod with a network, unless it exists: everything is open but the addresses of VERIFIER-70, those of
@@ -620,7 +665,14 @@ impl KubernetesApi {
         let mut closed: Vec<String> = closed_ranges(private);
         let servers = self.servers().await?.into_iter().map(|address| address.ip());
         let node: Option<IpAddr> = node_address(found).and_then(|address| address.parse().ok());
-        for address in node.into_iter().chain(servers) {
+        // Pods may reach the API server by another address than people.
+        let (code, inside) = self.ask(pod, STEPS, &["addresses", OF_THE_POD[0]]).await?;
+        done((code, String::new()), "read the addresses of the API server")?;
+        let inside: Vec<IpAddr> = inside
+            .lines()
+            .filter_map(|line| Some(line.trim().parse::<SocketAddr>().ok()?.ip()))
+            .collect();
+        for address in node.into_iter().chain(servers).chain(inside) {
             let bits = if address.is_ipv4() { 32 } else { 128 };
             closed.push(format!("{address}/{bits}"));
         }
@@ -669,7 +721,16 @@ impl KubernetesApi {
                 "policyTypes": ["Ingress", "Egress"],
             },
         }))?;
-        match patiently(|| policies.get_opt(POLICY)).await? {
+        // What one policy closes another one opens again.
+        let all = ListParams::default();
+        let found = repeatedly(|| policies.list(&all)).await?.items;
+        if let Some(name) = found.iter().find_map(opening) {
+            let why = format!(
+                "the NetworkPolicy {name} of the namespace opens something to Pods; delete it, because policies add up"
+            );
+            return Err(refused(409, &why));
+        }
+        match repeatedly(|| policies.get_opt(POLICY)).await? {
             Some(found) if found.spec == policy.spec => Ok(()),
             Some(_) => {
                 let why = format!("the NetworkPolicy {POLICY} is not the one of act; delete it");
@@ -719,6 +780,7 @@ impl KubernetesApi {
             }),
             network: false,
             open: None,
+            closings: 0,
             started: false,
             files,
             volumes: volumes_of(request).map(str::to_owned).collect(),
@@ -847,6 +909,8 @@ impl KubernetesApi {
             },
             "spec": {
                 "restartPolicy": "Never",
+                // The program in our image is for one architecture.
+                "nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": crate::loader_image::architecture()},
                 "activeDeadlineSeconds": request.lifetime_seconds.saturating_add(BEGIN.as_secs() + 60),
                 "terminationGracePeriodSeconds": 1,
                 "automountServiceAccountToken": false, "enableServiceLinks": false,
@@ -905,6 +969,7 @@ impl KubernetesApi {
             walls: None,
             network: false,
             open: None,
+            closings: 0,
             started: false,
             files: None,
             volumes: vec![],
@@ -916,7 +981,9 @@ impl KubernetesApi {
             done((code, String::new()), "look at the image")?;
             let found = self.pod(&pod_name(&name)).await?;
             let image_id = status_of(&found, STEPS).map(|status| status.image_id.clone());
-            Ok::<_, DriverError>((image_id.unwrap_or_default(), text))
+            // A runtime below Docker's API writes this before a name.
+            let image_id = image_id.unwrap_or_default().replace("docker-pullable://", "");
+            Ok::<_, DriverError>((image_id, text))
         };
         let looked = looked.await;
         let removed = self.remove_pod(&name).await;
@@ -969,7 +1036,7 @@ impl KubernetesApi {
         }
         let (directory, file) = (stored_images().ok()?, self.stored_name(name));
         let text = directory.read_existing(&*file, MAX_STORED).ok()??;
-        let age = act_core::clock::now().timestamp() - directory.stat(&*file).ok()?.st_mtime as i64;
+        let age = act_core::clock::now().timestamp() - directory.stat(&*file).ok()?.st_mtime;
         if !name.contains("@sha256:") && !(0..SAME_TAG.as_secs() as i64).contains(&age) {
             return None;
         }
@@ -1049,7 +1116,7 @@ impl KubernetesApi {
                 preconditions: Some(Preconditions { uid: uid.clone(), resource_version: None }),
                 ..DeleteParams::default()
             };
-            match patiently(|| pods.delete(pod, &parameters)).await {
+            match repeatedly(|| pods.delete(pod, &parameters)).await {
                 Err(error) if !matches!(error.fault, Fault::Status(404 | 409)) => Err(error),
                 _ => Ok(()),
             }
@@ -1061,8 +1128,8 @@ impl KubernetesApi {
             }
         }
         if !runs(&found, STEPS) {
-            // The kubelet has confirmed that the steps ended, or reports no end of them because they never began. The other
-            // containers run our own program, which ends by the mark.
+            // The kubelet says that the steps have ended, or does not say yet that they run, and then no step was begun. What
+            // else runs in the Pod is our own program, which ends by the mark.
             return delete(0).await;
         }
         let began = Instant::now();
@@ -1131,7 +1198,7 @@ impl KubernetesApi {
         let pods = self.pods()?;
         let leases = self.leases()?;
         let (pods, leases) =
-            tokio::try_join!(patiently(|| pods.list(&ours)), patiently(|| leases.list(&ours)),)?;
+            tokio::try_join!(repeatedly(|| pods.list(&ours)), repeatedly(|| leases.list(&ours)),)?;
         let pods = pods.items.into_iter().map(|pod| ("pod", pod.metadata));
         let leases = leases.items.into_iter().map(|lease| ("lease", lease.metadata));
         let found = pods.chain(leases).filter_map(|(kind, metadata)| {
@@ -1147,12 +1214,17 @@ impl KubernetesApi {
     }
 
     async fn remove_lease(&self, name: &str, uid: Option<String>) -> Result<(), DriverError> {
+        let leases = self.leases()?;
+        let uid = match uid {
+            Some(uid) => Some(uid),
+            None => repeatedly(|| leases.get(name)).await?.metadata.uid,
+        };
         let parameters = DeleteParams {
-            preconditions: uid.map(|uid| Preconditions { uid: Some(uid), resource_version: None }),
+            preconditions: Some(Preconditions { uid, resource_version: None }),
             ..DeleteParams::default()
         };
-        let leases = self.leases()?;
-        patiently(|| leases.delete(name, &parameters)).await.map(drop)
+        // With the uid it may arrive twice: a lease that somebody has made since is another one.
+        repeatedly(|| leases.delete(name, &parameters)).await.map(drop)
     }
 }
 
@@ -1163,7 +1235,7 @@ const RIGHTS: [(&str, &str, &[&str]); 6] = [
     // A WebSocket begins with a GET, which older servers authorize by its own verb.
     ("", "pods/exec", &["create", "get"]),
     ("", "pods/log", &["get"]),
-    ("networking.k8s.io", "networkpolicies", &["create", "get"]),
+    ("networking.k8s.io", "networkpolicies", &["create", "get", "list"]),
     ("coordination.k8s.io", "leases", &["create", "delete", "get", "list"]),
 ];
 /// How many things a concern names.
@@ -1179,7 +1251,9 @@ fn more_than_needed(rules: &[ResourceRule]) -> Vec<String> {
                     let is = |(of, name, verbs): &(&str, &str, &[&str])| {
                         of == group && name == resource && verbs.contains(&verb.as_str())
                     };
-                    if group != "authorization.k8s.io" && !RIGHTS.iter().any(is) {
+                    let is_of_everybody =
+                        ["authorization.k8s.io", "authentication.k8s.io"].contains(&group.as_str());
+                    if !is_of_everybody && !RIGHTS.iter().any(is) {
                         more.push(format!("{verb} {resource}"));
                     }
                 }
@@ -1298,24 +1372,40 @@ async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T, DriverError>
 where
     F: Future<Output = Result<T, kube::Error>>,
 {
+    until_answered(ask, false).await
+}
+
+/// Sends a request that may arrive twice, and again as long as there is no answer.
+async fn repeatedly<T, F>(ask: impl Fn() -> F) -> Result<T, DriverError>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
+    until_answered(ask, true).await
+}
+
+async fn until_answered<T, F>(ask: impl Fn() -> F, may_arrive_twice: bool) -> Result<T, DriverError>
+where
+    F: Future<Output = Result<T, kube::Error>>,
+{
     let (began, mut away) = (Instant::now(), false);
     loop {
         let error = match ask().await {
             Ok(answer) => return Ok(answer),
             Err(error) => error,
         };
-        let starts = matches!(&error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 429 | 500 | 503));
+        let starts = matches!(&error, kube::Error::Api(status) if matches!(status.code, 401 | 403 | 429 | 503) || may_arrive_twice && status.code == 500);
         let not_connected = is_not_connected(&error);
-        if began.elapsed() > AWAY || !(not_connected || away && starts) {
-            let mut error = fault(&error);
+        let mut fault = fault(&error);
+        let lost = may_arrive_twice && fault.fault == Fault::Unreachable;
+        if began.elapsed() > AWAY || !(not_connected || lost || away && starts) {
             if not_connected {
                 let seconds = began.elapsed().as_secs();
-                error.message =
-                    format!("the API server is away for {seconds} s: {}", error.message);
+                fault.message =
+                    format!("the API server is away for {seconds} s: {}", fault.message);
             }
-            return Err(error);
+            return Err(fault);
         }
-        away = true;
+        away |= not_connected;
         tokio::time::sleep(AWAY_PAUSE).await;
     }
 }
@@ -1336,9 +1426,25 @@ fn is_not_connected(error: &kube::Error) -> bool {
 async fn made(policies: &Api<NetworkPolicy>, policy: &NetworkPolicy) -> Result<(), DriverError> {
     let parameters = PostParams::default();
     match patiently(|| policies.create(&parameters, policy)).await {
-        Err(error) if error.fault != Fault::Status(409) => Err(error),
-        _ => Ok(()),
+        Err(error) if error.fault == Fault::Status(409) => {}
+        made => return made.map(drop),
     }
+    let name = policy.metadata.name.as_deref().unwrap_or_default();
+    if repeatedly(|| policies.get(name)).await?.spec == policy.spec {
+        return Ok(());
+    }
+    Err(refused(409, &format!("the NetworkPolicy {name} is not the one of act; delete it")))
+}
+
+/// Returns the name of a policy that is none of `act` and opens something.
+fn opening(policy: &NetworkPolicy) -> Option<String> {
+    let labels = policy.metadata.labels.as_ref();
+    let is_ours = labels.and_then(|labels| labels.get(MANAGED)).is_some_and(|by| by == "act");
+    let opens = policy.spec.as_ref().is_some_and(|spec| {
+        spec.egress.as_ref().is_some_and(|rules| !rules.is_empty())
+            || spec.ingress.as_ref().is_some_and(|rules| !rules.is_empty())
+    });
+    (!is_ours && opens).then(|| policy.metadata.name.clone().unwrap_or_default())
 }
 
 fn deleted(pod: &str) -> DriverError {
@@ -1347,7 +1453,7 @@ fn deleted(pod: &str) -> DriverError {
 
 /// Returns how the cluster has taken a Pod away, if it has.
 async fn lost(pods: &Api<Pod>, pod: &str) -> Option<DriverError> {
-    match patiently(|| pods.get(pod)).await {
+    match repeatedly(|| pods.get(pod)).await {
         Err(error) => (error.fault == Fault::Status(404)).then(|| deleted(pod)),
         Ok(found) => trouble(&found)
             .or_else(|| found.metadata.deletion_timestamp.is_some().then(|| deleted(pod))),
@@ -1632,7 +1738,8 @@ fn trouble(pod: &Pod) -> Option<DriverError> {
             reason,
             "ErrImagePull" | "ImagePullBackOff" | "ErrImageNeverPull" | "InvalidImageName"
         ) {
-            return Some(refused(404, &text("the image cannot be pulled", &waiting.message)));
+            let name = format!("the image cannot be pulled ({reason})");
+            return Some(refused(404, &text(&name, &waiting.message)));
         }
         if matches!(
             reason,
@@ -1750,7 +1857,7 @@ impl Driver for KubernetesApi {
     fn ping(&self) -> Answer<'_, ()> {
         Box::pin(async {
             let client = self.client()?;
-            patiently(|| client.apiserver_version()).await.map(drop)
+            repeatedly(|| client.apiserver_version()).await.map(drop)
         })
     }
 
@@ -1766,7 +1873,13 @@ impl Driver for KubernetesApi {
                 None if !name.contains(['/', ':', '.']) => {
                     Err(refused(404, "no image of this process has this id"))
                 }
-                None => self.look_at_image(name).await,
+                None => {
+                    let looked = self.look_at_image(name).await;
+                    if let Err(error) = &looked {
+                        self.notes().not_pulled = Some((name.to_owned(), error.message.clone()));
+                    }
+                    looked
+                }
             }
         })
     }
@@ -1776,7 +1889,11 @@ impl Driver for KubernetesApi {
         name: &'a str,
         tag: &'a str,
     ) -> BoxStream<'a, Result<PullProgress, DriverError>> {
-        let why = format!("the kubelet could not pull {name}:{tag} on the node that it chose");
+        let noted = self.notes().not_pulled.clone();
+        let of_this = noted.filter(|(image, _)| image.starts_with(name)).map(|(_, why)| why);
+        let why = of_this.unwrap_or_else(|| {
+            format!("the kubelet could not pull {name}:{tag} on the node that it chose")
+        });
         stream::once(ready(Err(refused(404, &why)))).boxed()
     }
 
@@ -1869,8 +1986,18 @@ impl Driver for KubernetesApi {
                         "spec": {"holderIdentity": "act"},
                     }))?;
                     let (leases, parameters) = (self.leases()?, PostParams::default());
-                    let created = patiently(|| leases.create(&parameters, &lease)).await;
-                    created.map(drop).map_err(not_created)
+                    match patiently(|| leases.create(&parameters, &lease)).await {
+                        // It may have arrived all the same.
+                        Err(error) if error.fault == Fault::Unreachable => {
+                            let name = pod_name(name);
+                            let found = repeatedly(|| leases.get(&name)).await;
+                            let is_ours = found.is_ok_and(|found| {
+                                found.metadata.annotations == lease.metadata.annotations
+                            });
+                            if is_ours { Ok(()) } else { Err(error) }
+                        }
+                        created => created.map(drop).map_err(not_created),
+                    }
                 }
             }
         })
@@ -1890,7 +2017,7 @@ impl Driver for KubernetesApi {
             let found = match self.pod(&name).await {
                 Err(error) if error.fault == Fault::Status(404) && note.is_none() => {
                     let leases = self.leases()?;
-                    let lease = patiently(|| leases.get(&name)).await?;
+                    let lease = repeatedly(|| leases.get(&name)).await?;
                     let id = lease.metadata.uid.map(|uid| format!("lease/{name}/{uid}"));
                     return Ok(Inspected { id, ..Inspected::default() });
                 }
@@ -1947,7 +2074,7 @@ impl Driver for KubernetesApi {
             let base = self.place.base_volume.as_deref().filter(|_| of == LOADER);
             let how = if base.is_some() { "rebuild" } else { "receive" };
             let arguments = [program, how, &path].map(str::to_owned);
-            let mut process = self.attach(&pod, of, &arguments, true).await?;
+            let mut process = self.attach(&pod, of, &arguments, true, Attempts::Several).await?;
             let sent = async {
                 let mut batches = Batches::default();
                 while let Some(piece) = archive.next().await {
@@ -1999,7 +2126,10 @@ impl Driver for KubernetesApi {
             let (pod, of, path) = self.located(container, &path, false).await?;
             let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
             let arguments = [program, "send", &path].map(str::to_owned);
-            Ok::<_, DriverError>((self.attach(&pod, of, &arguments, false).await?, path))
+            Ok::<_, DriverError>((
+                self.attach(&pod, of, &arguments, false, Attempts::Several).await?,
+                path,
+            ))
         };
         let pieces = stream::once(open).flat_map(|opened| match opened {
             Err(error) => stream::once(ready(Err(error))).boxed(),
@@ -2174,7 +2304,7 @@ impl Driver for KubernetesApi {
             if let Some(container) = closed {
                 self.open_network(&container, &pod).await?;
             }
-            let mut process = self.attach(&pod, STEPS, &arguments, false).await?;
+            let mut process = self.attach(&pod, STEPS, &arguments, false, Attempts::One).await?;
             let (sender, receiver) = tokio::sync::mpsc::channel(8);
             let (report, reported) = tokio::sync::watch::channel(ExecEnd::Running);
             if let Some(note) = self.notes().execs.get_mut(exec) {
@@ -2293,10 +2423,14 @@ impl Driver for KubernetesApi {
             let secrets: Api<Secret> = Api::namespaced(self.client()?, &self.place.namespace);
             let all = ListParams::default();
             // Who has the rights of the role alone cannot see them.
-            if let Ok(found) = patiently(|| secrets.list_metadata(&all)).await {
-                let is_token = |name: &str| name.contains("-token-");
-                let names = found.items.into_iter().filter_map(|secret| secret.metadata.name);
-                let names: Vec<_> = names.filter(|name| !is_token(name)).take(LISTED).collect();
+            if let Ok(found) = repeatedly(|| secrets.list_metadata(&all)).await {
+                let of_account = "kubernetes.io/service-account.name";
+                let others = found.items.into_iter().filter(|secret| {
+                    let annotations = secret.metadata.annotations.as_ref();
+                    annotations.is_none_or(|found| !found.contains_key(of_account))
+                });
+                let names: Vec<_> =
+                    others.filter_map(|secret| secret.metadata.name).take(LISTED).collect();
                 if !names.is_empty() {
                     concerns.push(format!(
                         "the namespace holds secrets beside the runs: {}",

@@ -28,13 +28,8 @@ impl LoaderImage {
             ));
         }
         let layer = layer()?;
-        let architecture = match std::env::consts::ARCH {
-            "x86_64" => "amd64",
-            "aarch64" => "arm64",
-            other => other,
-        };
         let config = bytes(&json!({
-            "architecture": architecture,
+            "architecture": architecture(),
             "os": "linux",
             "created": "1970-01-01T00:00:00Z",
             "config": {"Entrypoint": ["/act-sandbox"]},
@@ -87,6 +82,15 @@ impl LoaderImage {
 
 /// The name that a runtime gives the image when it imports the archive.
 const REFERENCE: &str = "registry.local/act-loader:1";
+
+/// Returns the architecture of the program, by the name that images and nodes have for it.
+pub(crate) fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}
 
 fn layer() -> io::Result<Vec<u8>> {
     let mut archive = tar::Builder::new(vec![]);

@@ -186,7 +186,7 @@ pub(crate) async fn prepare(
     if let Some(certificates) = certificates {
         workspace.add_file(run, CA_BUNDLE, certificates.into_bytes())?;
     }
-    Ok(Some(workspace))
+    workspace.sent_first(verifier, run, cancel).await
 }
 
 /// Sends the tree for a check to the engine, with an empty file in place of each one that the Editor does not see, and without
@@ -226,7 +226,7 @@ pub(crate) async fn prepare_check(
         warnings: vec![],
         unsent: Some(Unsent::Check { set, empty }),
     };
-    Ok(Some((workspace, covered)))
+    Ok(workspace.sent_first(verifier, run, cancel).await?.map(|workspace| (workspace, covered)))
 }
 
 /// What the volumes of a run still have to get. It is sent when the container of the steps has been created, because an
@@ -239,6 +239,24 @@ pub(crate) enum Unsent {
 }
 
 impl Workspace {
+    /// Sends everything before the container of the steps exists, where volumes exist without one: Docker makes mount points in a
+    /// volume when it writes a file of the container, and in a read-only one it cannot. Returns `None` when cancelled; the volumes
+    /// are removed then.
+    async fn sent_first(
+        mut self,
+        verifier: &DockerVerifier,
+        run: &RunDir,
+        cancel: &CancellationToken,
+    ) -> Result<Option<Self>, InfraError> {
+        if verifier.engine.can(Ability::KeepVolumes) && !self.send(verifier, run, cancel).await? {
+            if let Some(volumes) = self.volumes.take() {
+                volumes.remove().await?;
+            }
+            return Ok(None);
+        }
+        Ok(Some(self))
+    }
+
     /// Sends what a remote engine still has to get, and notes what was sent. Returns false when cancelled.
     ///
     /// # Errors
