@@ -87,7 +87,7 @@ pub(crate) async fn can(ability: Ability) -> bool {
     match lacks.iter().find(|(lacking, _)| *lacking == ability) {
         None => true,
         Some((_, why)) => {
-            act_core::testing::skip(&format!("the engine declares that it cannot: {why}"));
+            act_core::testing::skip(format!("the engine declares that it cannot: {why}"));
             false
         }
     }
