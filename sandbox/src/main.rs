@@ -340,7 +340,7 @@ struct Content {
     stored: Option<Vec<u8>>,
 }
 
-/// What is being read.
+/// The part of the archive that is being read.
 enum Now {
     AsItIs(usize),
     /// A content, from this byte on.
@@ -642,7 +642,7 @@ fn addresses(words: &[OsString]) -> io::Result<Vec<SocketAddr>> {
                 let servers = text.lines().filter_map(|line| {
                     let address: IpAddr =
                         line.trim().strip_prefix("nameserver")?.trim().parse().ok()?;
-                    // What listens at the loopback of the Pod is behind no wall.
+                    // A server at the loopback of the Pod is behind no wall.
                     (!address.is_loopback()).then(|| SocketAddr::new(address, 53))
                 });
                 addresses.extend(servers.take(3));

@@ -369,7 +369,7 @@ fn walk(survey: &Survey) -> Vec<f64> {
         out[*to as usize] += BACK;
     }
     let mut rank = start.clone();
-    // What each file gives along each of its imports, and back to each importer.
+    // Each file gives one share along each of its imports and another one back to each importer.
     let mut shares = vec![(0.0, 0.0); count];
     for _ in 0..STEPS {
         let mut next = start.iter().map(|share| share * (1.0 - ON)).collect::<Vec<_>>();

@@ -151,7 +151,8 @@ impl Engines {
                     let written = std::fs::File::create_new(&file).and_then(|to| image.write(to));
                     written.map_err(|error| {
                         let message = format!("{}: {error}", file.display());
-                        Failure::refused("image_not_written", message).hint("name a new file")
+                        Failure::refused("image_not_written", message)
+                            .hint("name a new file in a directory that exists")
                     })?;
                     output.result_line(&Line::plain(format!(
                         "{} has the image {}; copy it to a registry of the cluster, and name it there as `loader` in \

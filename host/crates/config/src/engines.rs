@@ -91,7 +91,7 @@ pub struct ClusterPlace {
     pub namespace: String,
     /// The image that `act engines image` writes, as the cluster finds it.
     pub loader: String,
-    /// What the container of the steps asks the scheduler for; its limits are those of `agent.yaml`.
+    /// The resources that the container of the steps asks the scheduler for; its limits are those of `agent.yaml`.
     pub requests: Labels,
     /// The cluster limits processes in a way that a Pod cannot see.
     pub processes_by_cluster: bool,

@@ -39,7 +39,7 @@ pub(crate) struct Batches {
     at: At,
 }
 
-/// Where in the archive the next byte is.
+/// The place of the next byte in the archive.
 #[derive(Debug)]
 enum At {
     /// In a header, of which these bytes have arrived.

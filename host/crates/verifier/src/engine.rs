@@ -588,7 +588,7 @@ pub(crate) fn archive_of(path: &str, mode: u32, content: &[u8]) -> Option<Vec<u8
 
 /// How long the removal of an orphan may take. A new task waits for it, and an orphan costs little.
 const ORPHAN_LIMIT: Duration = Duration::from_secs(5);
-/// How long it may take whatever the engine waits for.
+/// Time limit for such a removal on an engine that waits for something else, such as a lost node.
 const LOST_ORPHAN_LIMIT: Duration = Duration::from_secs(15);
 /// Number of removals that an engine gets at once.
 const PARALLEL_REMOVALS: usize = 4;

@@ -152,7 +152,7 @@ impl std::fmt::Debug for KubernetesApi {
     }
 }
 
-/// What this process knows and the cluster does not.
+/// Facts that this process knows and the cluster does not.
 #[derive(Default)]
 struct Notes {
     volumes: HashMap<String, HashMap<String, String>>,
@@ -217,7 +217,7 @@ struct Open {
 struct Walls {
     processes: u64,
     network: Network,
-    /// What stays closed while a step has the network.
+    /// Addresses that stay closed while a step has the network.
     closed: Vec<String>,
 }
 
@@ -449,7 +449,7 @@ impl KubernetesApi {
                 return Ok(found);
             }
             if let Some(over) = state.and_then(|state| state.terminated.as_ref()) {
-                // What runs there may be short.
+                // A short command may have ended by now.
                 if container == STEPS {
                     return Ok(found);
                 }
@@ -630,7 +630,12 @@ impl KubernetesApi {
             format!("others-{}", note.closings)
         };
         done(self.ask(pod, FILES, &["mark", &mark]).await?, "end what a step has left")?;
-        let (code, _) = self.ask(pod, STEPS, &["alone", ALONE_MILLISECONDS]).await?;
+        let alone = ["alone", ALONE_MILLISECONDS];
+        let (mut code, _) = self.ask(pod, STEPS, &alone).await?;
+        if code == KILLED {
+            // It began before the others were killed, and was one of them.
+            (code, _) = self.ask(pod, STEPS, &alone).await?;
+        }
         if code != 0 {
             return Err(refused(500, "processes that a step with a network has left do not end"));
         }
@@ -721,7 +726,7 @@ impl KubernetesApi {
                 "policyTypes": ["Ingress", "Egress"],
             },
         }))?;
-        // What one policy closes another one opens again.
+        // Policies add up, so another one may open what ours closes.
         let all = ListParams::default();
         let found = repeatedly(|| policies.list(&all)).await?.items;
         if let Some(name) = found.iter().find_map(opening) {
@@ -1228,7 +1233,7 @@ impl KubernetesApi {
     }
 }
 
-/// What a run needs in its namespace: API group, resource and verbs.
+/// The rights that a run needs in its namespace: API group, resource and verbs.
 const RIGHTS: [(&str, &str, &[&str]); 6] = [
     ("", "namespaces", &["get"]),
     ("", "pods", &["create", "delete", "get", "list", "patch"]),
@@ -1238,7 +1243,7 @@ const RIGHTS: [(&str, &str, &[&str]); 6] = [
     ("networking.k8s.io", "networkpolicies", &["create", "get", "list"]),
     ("coordination.k8s.io", "leases", &["create", "delete", "get", "list"]),
 ];
-/// How many things a concern names.
+/// Maximum number of rights or secrets that a concern names.
 const LISTED: usize = 5;
 
 /// Returns the rights that go beyond [`RIGHTS`], as `VERB RESOURCE`. Everybody may ask for the own rights.
@@ -2422,7 +2427,7 @@ impl Driver for KubernetesApi {
             }
             let secrets: Api<Secret> = Api::namespaced(self.client()?, &self.place.namespace);
             let all = ListParams::default();
-            // Who has the rights of the role alone cannot see them.
+            // An account with the rights of the role alone cannot list them.
             if let Ok(found) = repeatedly(|| secrets.list_metadata(&all)).await {
                 let of_account = "kubernetes.io/service-account.name";
                 let others = found.items.into_iter().filter(|secret| {

@@ -229,8 +229,8 @@ pub(crate) async fn prepare_check(
     Ok(workspace.sent_first(verifier, run, cancel).await?.map(|workspace| (workspace, covered)))
 }
 
-/// What the volumes of a run still have to get. It is sent when the container of the steps has been created, because an
-/// engine may have volumes only together with the container that mounts them.
+/// The files that the volumes of a run still have to get. Where volumes exist only together with the container that mounts them,
+/// they are sent when that was created, and otherwise before ([`Workspace::sent_first`]).
 pub(crate) enum Unsent {
     /// The tree of a run, and its git directory.
     Tree { set: CopySet, git: GitPlace },

@@ -94,7 +94,7 @@ pub enum Main {
     Program(&'static str),
 }
 
-/// What a container is for. Engines that keep containers which never start need not tell these apart.
+/// The purpose of a container. Engines that keep containers which never start need not tell these apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// It is started, and commands run in it.

@@ -134,7 +134,7 @@ pub(crate) struct Workspace {
     /// The files of the last commit, where the run began with them.
     pub(crate) committed: Option<Vec<TreeFile>>,
     pub(crate) warnings: Vec<Warning>,
-    /// What a remote engine gets when the container has been created.
+    /// The files that a remote engine still has to get.
     pub(crate) unsent: Option<Unsent>,
 }
 
