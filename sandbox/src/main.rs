@@ -4,6 +4,7 @@
 //! It is executed with the user of the steps and has no more rights than they have. What it prints is believed only about
 //! itself: the exit code of a step comes from the API, and a counter of the kernel can only turn a failure into another one.
 
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::{Pid, Signal};
 use sha2::{Digest, Sha256};
@@ -23,6 +24,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// The directory whose files say what the host wants. The container of the steps mounts it read-only.
 const CONTROL: &str = "/.act/control";
+/// The directory for the files of the request, and the bytes of each variable that has a piece of them.
+const FILES: &str = "/.act/files";
+const VARIABLE: usize = 96 << 10;
+/// How long the kubelet waits for them before it begins the container of the steps, which then fails.
+const LOADED: Duration = Duration::from_secs(30);
 /// The store of contents that outlives the Pod, in the container that receives files.
 const BASE: &str = "/.act/base";
 /// Seconds of a generation of the store: what no run has used for one to two weeks is removed.
@@ -55,7 +61,7 @@ fn main() -> ExitCode {
     let rest: Vec<OsString> = arguments.collect();
     let done = match (name.to_str().unwrap_or_default(), rest.as_slice()) {
         ("load", directories) => load(directories),
-        ("wait", []) => wait_for(&["end"]),
+        ("loaded", []) => loaded(),
         ("init", [seconds]) => init(seconds.to_str().and_then(|text| text.parse().ok())),
         ("mark", [name]) => fs::write(Path::new(CONTROL).join(name), b""),
         ("run", [directory, program, arguments @ ..]) => run(directory, program, arguments),
@@ -87,22 +93,37 @@ fn main() -> ExitCode {
     }
 }
 
-/// Gives this program to the container of the steps, makes the directories that are mount points there, and waits until the
-/// host has written the files.
+/// The first process of the container that receives files: makes what the container of the steps mounts, which are the files of
+/// the request, the directories that are mount points there, and at last this program. Then it waits for the end of the Pod.
 fn load(directories: &[OsString]) -> io::Result<()> {
-    fs::copy("/proc/self/exe", PROGRAM)?;
-    fs::set_permissions(PROGRAM, fs::Permissions::from_mode(0o555))?;
-    directories.iter().try_for_each(fs::create_dir_all)?;
-    wait_for(&["go", "end"])?;
-    // The other containers do not begin when this one fails.
-    match Path::new(CONTROL).join("end").exists() {
-        true => Err(io::ErrorKind::Interrupted.into()),
-        false => Ok(()),
+    let mut text = String::new();
+    while let Ok(piece) = std::env::var(format!("ACT_FILES_{}", text.len() / VARIABLE)) {
+        text.push_str(&piece);
+        if text.len() % VARIABLE != 0 {
+            break;
+        }
     }
+    let archive = BASE64_STANDARD.decode(text).map_err(|_| io::ErrorKind::InvalidData)?;
+    unpack(&mut archive.as_slice(), Path::new(FILES))?;
+    directories.iter().try_for_each(fs::create_dir_all)?;
+    let begun = Path::new(PROGRAM).with_extension("begun");
+    fs::copy("/proc/self/exe", &begun)?;
+    fs::set_permissions(&begun, fs::Permissions::from_mode(0o555))?;
+    fs::rename(begun, PROGRAM)?;
+    wait_for(&Path::new(CONTROL).join("end"), None)
 }
 
-fn wait_for(names: &[&str]) -> io::Result<()> {
-    while !names.iter().any(|name| Path::new(CONTROL).join(name).exists()) {
+/// Waits until [`load`] has made everything.
+fn loaded() -> io::Result<()> {
+    wait_for(Path::new(PROGRAM), Some(LOADED))
+}
+
+fn wait_for(path: &Path, limit: Option<Duration>) -> io::Result<()> {
+    let began = Instant::now();
+    while !path.exists() {
+        if limit.is_some_and(|limit| began.elapsed() > limit) {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
         reap();
         std::thread::sleep(PAUSE);
     }
@@ -127,12 +148,17 @@ fn init(seconds: Option<u64>) -> io::Result<()> {
         kills = report_kills(kills)?;
         if Path::new(CONTROL).join(format!("others-{closings}")).exists() {
             closings += 1;
-            // To -1, which is every other process here.
-            let _ = rustix::process::kill_process_group(Pid::INIT, Signal::KILL);
+            kill_others();
         }
         std::thread::sleep(PAUSE);
     }
     report_kills(kills).map(drop)
+}
+
+/// Kills every process of this container but the first one and this one. The kernel does it at once, so none can begin another.
+fn kill_others() {
+    // To -1, which is every other process here.
+    let _ = rustix::process::kill_process_group(Pid::INIT, Signal::KILL);
 }
 
 /// Prints the kills for memory that are new, and returns how many there were.
@@ -144,10 +170,11 @@ fn report_kills(before: u64) -> io::Result<u64> {
     Ok(before.max(now))
 }
 
-/// Waits until no process but the first one and this one is left, and fails if one stays.
+/// Kills every process of the container but the first one and this one, and fails if one stays.
 fn alone(milliseconds: &OsString) -> io::Result<()> {
     let (limit, began) = (duration(milliseconds)?, Instant::now());
     let own = std::process::id();
+    kill_others();
     loop {
         let others = fs::read_dir("/proc")?.flatten().any(|entry| {
             let number = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok());

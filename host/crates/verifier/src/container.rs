@@ -59,7 +59,7 @@ impl Container {
         }
     }
 
-    /// Creates a container and writes its files. Returns `None` when cancelled.
+    /// Creates a container with its files. Returns `None` when cancelled.
     ///
     /// `act` chooses the name and arms the guard before the engine is asked, so the container cannot be lost at any
     /// moment.
@@ -104,25 +104,12 @@ impl Container {
                 return Ok(None);
             }
         };
-        let written = async {
-            created.map_err(|error| creation_failed(image, error))?;
-            for file in &request.files {
-                engine.put_file(&name, file).await?;
-            }
-            Ok::<_, InfraError>(())
-        };
-        let written = cancel.run_until_cancelled(written).await;
-        let created = Created { engine: engine.clone(), name: name.clone(), guard };
-        match written {
-            Some(Ok(())) => Ok(Some(created)),
-            None => {
-                created.guard.remove().await?;
-                Ok(None)
-            }
-            Some(Err(error)) => {
+        match created {
+            Ok(()) => Ok(Some(Created { engine: engine.clone(), name: name.clone(), guard })),
+            Err(error) => {
                 // The first failure is the one to report.
-                let _ = created.guard.remove().await;
-                Err(error)
+                let _ = guard.remove().await;
+                Err(creation_failed(image, error))
             }
         }
     }

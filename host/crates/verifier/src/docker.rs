@@ -7,7 +7,7 @@ use crate::driver::{
 };
 use crate::engine::QUICK;
 use crate::engine_error::EngineUnavailable;
-use crate::request::{ContainerRequest, Main, Mount, MountSource, Network, NewVolume};
+use crate::request::{ContainerRequest, Main, Mount, MountSource, Network, NewVolume, SentFile};
 use act_config::EnginePlace;
 use act_core::process;
 use act_core::verification::EngineIdentity;
@@ -255,7 +255,19 @@ impl Driver for DockerApi {
         let options = CreateContainerOptions { name: Some(name.to_owned()), ..Default::default() };
         Box::pin(async move {
             let created = self.docker.create_container(Some(options), body(request)).await;
-            created.map(drop).map_err(|error| failed(&error))
+            created.map_err(|error| failed(&error))?;
+            if request.files.is_empty() {
+                return Ok(());
+            }
+            let archive = stream::once(ready(SentFile::archive(&request.files).map(Bytes::from)));
+            self.upload(name, "/", archive.boxed()).await.map_err(|error| DriverError {
+                // What is missing is a directory in the image, and not the image.
+                fault: match error.fault {
+                    Fault::Status(404) => Fault::Status(500),
+                    fault => fault,
+                },
+                message: format!("the files of the container cannot be written: {}", error.message),
+            })
         })
     }
 

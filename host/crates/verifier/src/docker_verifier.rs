@@ -758,9 +758,10 @@ impl<'a> Run<'a> {
         let fetch = async {
             let mut allowance = ARTIFACTS;
             let (mut entries, mut cut) = (0, false);
-            for part in STEP_PARTS {
+            let archives = volumes.parts(&STEP_PARTS).await;
+            for (part, archive) in STEP_PARTS.into_iter().zip(archives) {
                 let dir = dir.clone();
-                let received = volumes.read_part(part, move |archive| {
+                let received = remote_engine::received(archive, move |archive| {
                     let left_out = dir.receive(part, archive, &mut allowance)?;
                     Ok((left_out, allowance))
                 });

@@ -257,7 +257,7 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
     /// Describes what [`Driver::create`] would request, without a call to the engine.
     fn describe(&self, request: &ContainerRequest) -> Description;
 
-    /// Creates a container without starting it.
+    /// Creates a container with its files, without starting it.
     fn create<'a>(&'a self, name: &'a str, request: &'a ContainerRequest) -> Answer<'a, ()>;
 
     fn start<'a>(&'a self, container: &'a str) -> Answer<'a, ()>;
@@ -270,7 +270,8 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
     /// Asks for a path of a container that is created, running or stopped. A missing path is status 404.
     fn stat<'a>(&'a self, container: &'a str, path: &'a str) -> Answer<'a, ()>;
 
-    /// Sends an archive that is unpacked at `path`, with the owners that it names, in a container in whatever state.
+    /// Sends an archive that is unpacked at `path`, with the owners that it names. The container runs, or is one of files, which
+    /// never does.
     fn upload<'a>(
         &'a self,
         container: &'a str,

@@ -9,7 +9,7 @@ use crate::driver::{
 use crate::engine_error::{EngineError, EngineUnavailable, Phase};
 use crate::kubernetes::KubernetesApi;
 use crate::remote_engine::FileSharing;
-use crate::request::{ContainerRequest, NewVolume, SentFile};
+use crate::request::{ContainerRequest, NewVolume};
 use act_config::{EnginePlace, EngineSettings, Labels, Pipeline, User};
 use act_core::process::{self, Life, LookupResult, Process};
 use act_core::verification::{EngineIdentity, ErrorType, InfraError};
@@ -18,7 +18,7 @@ use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt, stream};
 use rustix::process::{Uid, geteuid};
 use std::collections::HashMap;
-use std::future::{Future, ready};
+use std::future::Future;
 use std::io;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -295,7 +295,7 @@ impl Engine {
         self.call(Phase::Inspect, QUICK, self.driver().volumes(label)).await
     }
 
-    /// Creates a container without starting it.
+    /// Creates a container with its files, without starting it.
     pub(crate) async fn create(
         &self,
         name: &str,
@@ -319,17 +319,6 @@ impl Engine {
             Err(error) if error.status() == Some(404) => Ok(false),
             Err(error) => Err(error),
         }
-    }
-
-    /// Writes a file into a created container.
-    pub(crate) async fn put_file(
-        &self,
-        container: &str,
-        file: &SentFile,
-    ) -> Result<(), EngineError> {
-        let Some(archive) = archive_of(file.path, file.mode, &file.content) else { return Ok(()) };
-        let archive = stream::once(ready(Ok(Bytes::from(archive)))).boxed();
-        self.call(Phase::Prepare, WORK, self.driver().upload(container, "/", archive)).await
     }
 
     /// Sends an archive that is unpacked at `path` with the owners that it names. The caller bounds the time.
@@ -574,16 +563,6 @@ fn verb(ability: Ability) -> &'static str {
         Ability::Root => "run steps as root",
         Ability::KeepVolumes => "keep a volume for later runs",
     }
-}
-
-/// Returns an archive with one file. `path` is absolute.
-pub(crate) fn archive_of(path: &str, mode: u32, content: &[u8]) -> Option<Vec<u8>> {
-    let mut header = tar::Header::new_ustar();
-    header.set_size(content.len() as u64);
-    header.set_mode(mode);
-    let mut archive = tar::Builder::new(vec![]);
-    archive.append_data(&mut header, path.trim_start_matches('/'), content).ok()?;
-    archive.into_inner().ok()
 }
 
 /// How long the removal of an orphan may take. A new task waits for it, and an orphan costs little.

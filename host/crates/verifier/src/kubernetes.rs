@@ -1,8 +1,11 @@
 //! Kubernetes: one Pod for each container of steps. This is the only file that names the client.
 //!
-//! A Pod has three containers. `loader` runs before the others: the host writes the files and the volumes through it. `steps` has
-//! the image of the user, and `files`, with our own image, keeps the volumes readable when the steps have been killed. Commands
-//! are executed by the API, whose status channel has the exit code. The program in `sandbox/` is in all three.
+//! A Pod has two containers. The host writes and reads the volumes through `loader`, which has our own image and runs on when the
+//! steps have been killed. `steps` has the image of the user. Commands are executed by the API, whose status channel has the exit
+//! code. The program in `sandbox/` is in both.
+//!
+//! The kubelet reports up to a second late what a container does, so nothing waits for its report that a command in the
+//! container can answer: that a container runs, and that no process of a step is left.
 //!
 //! A volume and the container that fills it exist only within the Pod of the steps, so until that is created they are notes of
 //! this process. A slot is a Lease.
@@ -14,12 +17,15 @@ use crate::driver::{
     Inspected, Isolation, Labelled, Machine, NewImage, Output, PullProgress, Sharing,
 };
 use crate::engine_error::EngineUnavailable;
-use crate::request::{ContainerRequest, Main, MountSource, Network, NewVolume, Role, StepUser};
+use crate::request::{
+    ContainerRequest, Main, MountSource, Network, NewVolume, Role, SentFile, StepUser,
+};
 use act_config::ClusterPlace;
 use act_core::verification::EngineIdentity;
 use act_fs::trusted::{Owner, open_directory, read_text};
 use act_fs::{Dir, Durability, check_private};
 use act_workspace::digest;
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::BoxStream;
@@ -49,8 +55,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, SimplexStream, WriteHalf}
 
 /// The name that this engine has in a manifest.
 pub(crate) const NAME: &str = "kubernetes";
-/// Pause between two questions about a Pod that is about to change. The kubelet looks at its containers once a second.
-const PAUSE: Duration = Duration::from_millis(100);
+/// Pause between two questions about a Pod that is about to change.
+const PAUSE: Duration = Duration::from_millis(50);
 /// How long a Pod may take until its containers run, with the pull of an image on a node that lacks it.
 const BEGIN: Duration = Duration::from_secs(100);
 /// How long the API server may be away. It restarts in less than 30 s, and another one takes over in less.
@@ -105,17 +111,20 @@ const OUR_LABELS: &str = "act.labels";
 const POLICY: &str = "act-network-off";
 
 const LOADER: &str = "loader";
-const FILES: &str = "files";
 const STEPS: &str = "steps";
 const PROGRAM: &str = "/.act/bin/act-sandbox";
 /// The directory of the loader at which the base volume is.
 const BASE: &str = "/.act/base";
-/// The directory with the files by which a Pod is told to go on or to end.
+/// The directory with the files by which the host ends what runs in a Pod.
 const CONTROL: &str = "/.act/control";
 /// The program in our own image.
 const OWN_PROGRAM: &str = "/act-sandbox";
 /// The directory of the loader at which the files of a container lie.
 const SENT: &str = "/.act/files";
+/// Bytes of the files of a container. They are in the Pod, and an object of the API has at most 1.5 MB.
+const MAX_FILES: usize = 512 << 10;
+/// Bytes of one variable of the environment. The kernel takes at most 128 KiB.
+const VARIABLE: usize = 96 << 10;
 /// The exit code of our program for a path that does not exist.
 const MISSING: i64 = 44;
 /// The exit codes of a command that a Pod's end kills.
@@ -171,7 +180,7 @@ struct Notes {
 #[derive(Clone, Serialize, Deserialize)]
 struct FoundImage {
     info: ImageInfo,
-    /// The reference by which a node finds it.
+    /// The reference with a digest by which a node finds it and no other.
     reference: String,
 }
 
@@ -196,6 +205,8 @@ struct PodNote {
     /// How often the network was taken away.
     closings: u64,
     started: bool,
+    /// No process of a step is left, and none can begin.
+    ended: bool,
     files: Option<String>,
     volumes: Vec<String>,
 }
@@ -436,25 +447,26 @@ impl KubernetesApi {
             if let Some(trouble) = trouble(&found) {
                 return Err(trouble);
             }
-            let state = state_of(&found, container);
-            if state.and_then(|state| state.running.as_ref()).is_some() {
+            // Its containers run for a moment more.
+            if found.metadata.deletion_timestamp.is_some() {
+                return Err(deleted(pod));
+            }
+            if runs(&found, container) {
                 return Ok(found);
             }
-            // The kubelet reports what it has started up to a second later.
-            let is_here = found.status.as_ref().is_some_and(|status| status.host_ip.is_some());
-            if container == LOADER
-                && is_here
-                && matches!(self.ask(pod, container, &["stat", "/"]).await, Ok((0, _)))
+            if let Some(over) =
+                state_of(&found, container).and_then(|state| state.terminated.as_ref())
             {
-                return Ok(found);
-            }
-            if let Some(over) = state.and_then(|state| state.terminated.as_ref()) {
                 // A short command may have ended by now.
                 if container == STEPS {
                     return Ok(found);
                 }
                 let why = format!("its container {container} ended with {}", over.exit_code);
                 return Err(explained(&self.pods()?, pod, refused(500, &why)).await);
+            }
+            let is_placed = found.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+            if is_placed && matches!(self.ask(pod, container, &["stat", "/"]).await, Ok((0, _))) {
+                return Ok(found);
             }
             if began.elapsed() > BEGIN {
                 let why = waiting(&found, container).unwrap_or_else(|| "no reason".to_owned());
@@ -464,37 +476,47 @@ impl KubernetesApi {
         }
     }
 
-    /// Ends the loader, waits for the steps' container, and checks that it is what was asked for.
+    /// Waits for the container of the steps, and checks its walls.
     async fn begin(&self, container: &str) -> Result<(), DriverError> {
         let Some(note) = self.note(container) else { return Err(no_such(container)) };
         if note.started {
             return Ok(());
         }
-        self.running(&note.pod, LOADER).await?;
-        done(self.ask(&note.pod, LOADER, &["mark", "go"]).await?, "end the loader")?;
-        let found = self.running(&note.pod, STEPS).await?;
-        let image = status_of(&found, STEPS).map(|status| image_digest(&status.image_id));
-        if !note.image_id.is_empty() && image.as_deref() != Some(&*note.image_id) {
-            let why = format!(
-                "the node has another image by this name: {}, not {}",
-                image.unwrap_or_default(),
-                note.image_id
-            );
-            self.forget_image(&note.image_id);
-            return Err(refused(409, &why));
+        let mut found = match self.running(&note.pod, STEPS).await {
+            // No node may have the image any more that a tag meant.
+            Err(error) if error.fault == Fault::Status(404) => {
+                self.forget_image(&note.image_id);
+                return Err(error);
+            }
+            found => found?,
+        };
+        // The walls are checked with the address of the node, which the kubelet reports.
+        let began = Instant::now();
+        while node_address(&found).is_none() {
+            if began.elapsed() > NOTICED {
+                return Err(refused(504, "the kubelet does not report the address of the node"));
+            }
+            tokio::time::sleep(PAUSE).await;
+            found = self.pod(&note.pod).await?;
         }
         if let Some(walls) = &note.walls
-            && runs(&found, STEPS)
+            && !is_terminated(&found, STEPS)
             && let Err(error) = self.check_walls(container, &note.pod, &found, walls).await
         {
             // No step begins in a container that has ended, which the kubelet notices within a second or two.
             let began = Instant::now();
-            while runs(&self.pod(&note.pod).await?, STEPS) {
+            while !is_terminated(&self.pod(&note.pod).await?, STEPS) {
                 if error.fault != Fault::Status(500) || began.elapsed() > NOTICED {
                     return Err(error);
                 }
                 tokio::time::sleep(PAUSE).await;
             }
+        }
+        // A step that begins in a Pod which was taken away meanwhile could not be begun anew.
+        if let Some(error) = lost(&self.pods()?, &note.pod).await
+            && note.walls.is_some()
+        {
+            return Err(error);
         }
         if let Some(note) = self.notes().pods.get_mut(container) {
             note.started = true;
@@ -623,22 +645,7 @@ impl KubernetesApi {
     async fn close_pod(&self, container: &str, pod: &str, open: Open) -> Result<(), DriverError> {
         let found = self.pod(pod).await?;
         // A process that an earlier step has left could go on with a connection that it has.
-        let mark = {
-            let mut notes = self.notes();
-            let note = notes.pods.get_mut(container).ok_or_else(|| no_such(container))?;
-            note.closings += 1;
-            format!("others-{}", note.closings)
-        };
-        done(self.ask(pod, FILES, &["mark", &mark]).await?, "end what a step has left")?;
-        let alone = ["alone", ALONE_MILLISECONDS];
-        let (mut code, _) = self.ask(pod, STEPS, &alone).await?;
-        if code == KILLED {
-            // It began before the others were killed, and was one of them.
-            (code, _) = self.ask(pod, STEPS, &alone).await?;
-        }
-        if code != 0 {
-            return Err(refused(500, "processes that a step with a network has left do not end"));
-        }
+        self.end_others(container, pod).await?;
         self.label_network(pod, "off").await?;
         if !open.seen {
             // The plugin may be about to open the network, and a check before that would prove nothing.
@@ -649,6 +656,47 @@ impl KubernetesApi {
             note.open = None;
         }
         Ok(())
+    }
+
+    /// Kills every process of the steps but the first one, and checks that none is left. None can begin either, unless the host begins
+    /// one.
+    async fn end_others(&self, container: &str, pod: &str) -> Result<(), DriverError> {
+        let alone = ["alone", ALONE_MILLISECONDS];
+        if matches!(self.ask(pod, STEPS, &alone).await, Ok((0, _))) {
+            return Ok(());
+        }
+        // The steps may leave no room for another process. The first one kills them, which needs none.
+        let mark = {
+            let mut notes = self.notes();
+            let note = notes.pods.get_mut(container).ok_or_else(|| no_such(container))?;
+            note.closings += 1;
+            format!("others-{}", note.closings)
+        };
+        done(self.ask(pod, LOADER, &["mark", &mark]).await?, "end what a step has left")?;
+        let (mut code, _) = self.ask(pod, STEPS, &alone).await?;
+        if code == KILLED {
+            // It began before the others were killed, and was one of them.
+            (code, _) = self.ask(pod, STEPS, &alone).await?;
+        }
+        match code {
+            0 => Ok(()),
+            _ => Err(refused(500, "processes that a step has left do not end")),
+        }
+    }
+
+    /// Ends the steps.
+    async fn end_steps(&self, container: &str, pod: &str) -> Result<(), DriverError> {
+        match self.end_others(container, pod).await {
+            // What is left in their container is our own program, which ends with the Pod.
+            Ok(()) => {
+                if let Some(note) = self.notes().pods.get_mut(container) {
+                    note.ended = true;
+                }
+                Ok(())
+            }
+            // No command could look whether a process is left, so the whole container ends and the kubelet reports it.
+            Err(_) => done(self.ask(pod, LOADER, &["mark", "end-steps"]).await?, "end the steps"),
+        }
     }
 
     async fn label_network(&self, pod: &str, word: &str) -> Result<(), DriverError> {
@@ -767,6 +815,13 @@ impl KubernetesApi {
         let Some(reference) = reference else {
             return Err(refused(404, &format!("no image {}", request.image_id)));
         };
+        let bytes: usize = request.files.iter().map(|file| file.content.len()).sum();
+        if bytes > MAX_FILES {
+            let why = format!(
+                "files for the container have {bytes} bytes, and a Pod takes {MAX_FILES}; name fewer certificates in `ca_bundle`"
+            );
+            return Err(refused(400, &why));
+        }
         self.close_network().await?;
         let loads = files.as_ref().map(|(_, note)| note.mounts.clone()).unwrap_or_default();
         self.make(self.pod_of(name, request, &reference, &loads)).await?;
@@ -787,6 +842,7 @@ impl KubernetesApi {
             open: None,
             closings: 0,
             started: false,
+            ended: false,
             files,
             volumes: volumes_of(request).map(str::to_owned).collect(),
         };
@@ -794,7 +850,8 @@ impl KubernetesApi {
         Ok(())
     }
 
-    /// Describes the Pod of a container of steps. `loads` are the volumes that the loader fills, with their paths there.
+    /// Describes the Pod of a container of steps. `loads` are the volumes that the host fills through the loader, with their paths
+    /// there.
     fn pod_of(
         &self,
         name: &str,
@@ -833,18 +890,17 @@ impl KubernetesApi {
             let below = file.path.trim_start_matches('/');
             mounts.push(json!({"name": "act-files", "mountPath": file.path, "subPath": below, "readOnly": true}));
         }
-        let mut of_loader = vec![];
-        if let Some(claim) = &self.place.base_volume {
-            volumes
-                .push(json!({"name": "act-base", "persistentVolumeClaim": {"claimName": claim}}));
-            // The steps never see it, and it is no volume of a run.
-            of_loader.push(json!({"name": "act-base", "mountPath": BASE}));
-        }
         let mut own = vec![
             json!({"name": "act-bin", "mountPath": "/.act/bin"}),
             json!({"name": "act-control", "mountPath": CONTROL}),
             json!({"name": "act-files", "mountPath": SENT}),
         ];
+        if let Some(claim) = &self.place.base_volume {
+            volumes
+                .push(json!({"name": "act-base", "persistentVolumeClaim": {"claimName": claim}}));
+            // The steps never see it, and it is no volume of a run.
+            own.push(json!({"name": "act-base", "mountPath": BASE}));
+        }
         let mut directories: Vec<String> = vec![];
         for (volume, name) in names.iter().enumerate() {
             let target =
@@ -888,13 +944,6 @@ impl KubernetesApi {
             .map(|(key, value)| (key.clone(), json!(value)))
             .collect::<serde_json::Map<_, _>>()
             .into();
-        let small = json!({"limits": {"cpu": "1", "memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "16Mi"}});
-        let of_ours = |name: &str, command: Value, mounts: &[Value]| {
-            json!({
-                "name": name, "image": self.place.loader, "imagePullPolicy": "IfNotPresent", "command": command,
-                "securityContext": security, "resources": small, "volumeMounts": mounts,
-            })
-        };
         // One of the settings that Kubernetes lets every Pod have. No group may open a socket for ICMP then.
         let sysctls = match request.network {
             Network::On { icmp: false } => {
@@ -902,7 +951,6 @@ impl KubernetesApi {
             }
             _ => json!([]),
         };
-        of_loader.extend(own.iter().cloned());
         let mut load = vec![json!(OWN_PROGRAM), json!("load")];
         load.extend(directories.iter().map(|directory| json!(directory)));
         json!({
@@ -924,14 +972,22 @@ impl KubernetesApi {
                     "runAsUser": uid, "runAsGroup": gid, "runAsNonRoot": true,
                     "seccompProfile": {"type": "RuntimeDefault"}, "sysctls": sysctls,
                 },
-                "initContainers": [of_ours(LOADER, json!(load), &of_loader)],
                 "containers": [
+                    {
+                        "name": LOADER, "image": self.place.loader, "imagePullPolicy": "IfNotPresent", "command": load,
+                        "env": files_in_variables(&request.files), "securityContext": security, "volumeMounts": own,
+                        "resources": {
+                            "limits": {"cpu": "1", "memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "16Mi"},
+                        },
+                        // The kubelet starts the next container when this has ended, which then finds our program, the files and
+                        // the mount points.
+                        "lifecycle": {"postStart": {"exec": {"command": [OWN_PROGRAM, "loaded"]}}},
+                    },
                     {
                         "name": STEPS, "image": image, "imagePullPolicy": "IfNotPresent", "command": main,
                         "workingDir": "/", "env": environment.collect::<Vec<_>>(), "securityContext": security,
                         "resources": {"limits": limits, "requests": requests}, "volumeMounts": mounts,
                     },
-                    of_ours(FILES, json!([OWN_PROGRAM, "wait"]), &own),
                 ],
                 "volumes": volumes,
             },
@@ -976,6 +1032,7 @@ impl KubernetesApi {
             open: None,
             closings: 0,
             started: false,
+            ended: false,
             files: None,
             volumes: vec![],
         };
@@ -984,7 +1041,13 @@ impl KubernetesApi {
             self.begin(&name).await?;
             let (code, text) = self.ask(&pod_name(&name), STEPS, &["image"]).await?;
             done((code, String::new()), "look at the image")?;
-            let found = self.pod(&pod_name(&name)).await?;
+            // Which image it is only the kubelet says.
+            let began = Instant::now();
+            let mut found = self.pod(&pod_name(&name)).await?;
+            while !runs(&found, STEPS) && began.elapsed() < END {
+                tokio::time::sleep(PAUSE).await;
+                found = self.pod(&pod_name(&name)).await?;
+            }
             let image_id = status_of(&found, STEPS).map(|status| status.image_id.clone());
             // A runtime below Docker's API writes this before a name.
             let image_id = image_id.unwrap_or_default().replace("docker-pullable://", "");
@@ -1015,8 +1078,8 @@ impl KubernetesApi {
             volumes: all("volume"),
             bytes: all("bytes").pop().and_then(|bytes| bytes.parse().ok()).unwrap_or_default(),
         };
-        // A digest of a registry is the same image on every node; a local image has its name alone.
-        let by = if image_id.contains('@') { image_id } else { reference.to_owned() };
+        // The same image on every node. One that no registry has is named by its id, which the runtime of a node knows too.
+        let by = if image_id.contains('@') { image_id } else { id };
         let found = FoundImage { info: info.clone(), reference: by };
         if let Ok(text) = serde_json::to_vec(&found) {
             // Without it the next process looks once more.
@@ -1096,7 +1159,7 @@ impl KubernetesApi {
     async fn check_not_taken(&self, pod: &str) -> Result<(), DriverError> {
         tokio::time::sleep(KILLED_TOGETHER).await;
         for mark in ["end-steps", "end"] {
-            let asked = self.ask(pod, FILES, &["stat", &format!("{CONTROL}/{mark}")]).await;
+            let asked = self.ask(pod, LOADER, &["stat", &format!("{CONTROL}/{mark}")]).await;
             if let Some(error) = lost(&self.pods()?, pod).await {
                 return Err(error);
             }
@@ -1126,20 +1189,28 @@ impl KubernetesApi {
                 _ => Ok(()),
             }
         };
-        if !is_over(&found) {
-            // One of the two runs, if any does.
-            if self.ask(pod, FILES, &["mark", "end"]).await.is_err() {
-                let _ = self.ask(pod, LOADER, &["mark", "end"]).await;
-            }
+        let noted = || {
+            let notes = self.notes();
+            let (name, note) = notes.pods.iter().find(|(_, note)| note.pod == pod)?;
+            Some((name.clone(), note.started, note.ended))
+        };
+        if let Some((container, true, false)) = noted()
+            && !is_terminated(&found, STEPS)
+        {
+            // Where that fails, the kubelet reports the end.
+            let _ = self.end_steps(&container, pod).await;
         }
-        if !runs(&found, STEPS) {
-            // The kubelet says that the steps have ended, or does not say yet that they run, and then no step was begun. What
-            // else runs in the Pod is our own program, which ends by the mark.
+        if !is_over(&found) {
+            let _ = self.ask(pod, LOADER, &["mark", "end"]).await;
+        }
+        let idle = noted().is_some_and(|(_, started, ended)| ended || !started);
+        if idle || is_terminated(&found, STEPS) {
+            // No step runs. What else runs in the Pod is our own program, which ends by the mark.
             return delete(0).await;
         }
         let began = Instant::now();
         let mut over = is_over(&found);
-        while !over && began.elapsed() < END {
+        while !over && runs(&found, STEPS) && began.elapsed() < END {
             tokio::time::sleep(PAUSE).await;
             match self.pod(pod).await {
                 Ok(found) => over = is_over(&found),
@@ -1167,35 +1238,22 @@ impl KubernetesApi {
         Err(refused(504, &why))
     }
 
-    /// Returns the Pod, the container and the path that a path of a container means now.
-    async fn located(
-        &self,
-        container: &str,
-        path: &str,
-        writes: bool,
-    ) -> Result<(String, &'static str, String), DriverError> {
+    /// Returns the Pod and the container that have the paths of a container now.
+    async fn located(&self, container: &str) -> Result<(String, &'static str), DriverError> {
         let files = self.notes().files.get(container).cloned();
         if let Some(files) = files {
             let Some(note) = files.of.as_deref().and_then(|of| self.note(of)) else {
                 return Err(refused(409, "the volumes have no Pod yet"));
             };
-            if note.started {
-                return Ok((note.pod, FILES, path.to_owned()));
+            if !note.started {
+                self.running(&note.pod, LOADER).await?;
             }
-            self.running(&note.pod, LOADER).await?;
-            return Ok((note.pod, LOADER, path.to_owned()));
+            return Ok((note.pod, LOADER));
         }
         let Some(note) = self.note(container) else { return Err(no_such(container)) };
-        if note.started {
-            return Ok((note.pod, STEPS, path.to_owned()));
-        }
-        if writes {
-            self.running(&note.pod, LOADER).await?;
-            return Ok((note.pod, LOADER, format!("{SENT}{path}")));
-        }
-        // A container that is only read runs here.
+        // Before it is started, nothing else can look into a container here.
         self.begin(container).await?;
-        Ok((note.pod, STEPS, path.to_owned()))
+        Ok((note.pod, STEPS))
     }
 
     async fn list(&self) -> Result<Vec<Labelled>, DriverError> {
@@ -1654,6 +1712,17 @@ fn disk(name: &str) -> Value {
     json!({"name": name, "emptyDir": {"sizeLimit": DISK}})
 }
 
+/// Returns the variables by which the loader gets the files of a container: an archive in base64, cut into pieces.
+fn files_in_variables(files: &[SentFile]) -> Vec<Value> {
+    if files.is_empty() {
+        return vec![];
+    }
+    let text = BASE64_STANDARD.encode(SentFile::archive(files).unwrap_or_default());
+    let pieces = text.as_bytes().chunks(VARIABLE).map(String::from_utf8_lossy);
+    let variables = pieces.enumerate();
+    variables.map(|(n, piece)| json!({"name": format!("ACT_FILES_{n}"), "value": piece})).collect()
+}
+
 fn socket(address: &str, port: u16) -> String {
     if address.contains(':') { format!("[{address}]:{port}") } else { format!("{address}:{port}") }
 }
@@ -1687,9 +1756,7 @@ fn image_digest(image_id: &str) -> String {
 
 fn statuses(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     let status = pod.status.as_ref();
-    let init = status.and_then(|status| status.init_container_statuses.as_ref());
-    let main = status.and_then(|status| status.container_statuses.as_ref());
-    init.into_iter().chain(main).flatten()
+    status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten()
 }
 
 fn status_of<'a>(pod: &'a Pod, container: &str) -> Option<&'a ContainerStatus> {
@@ -1705,6 +1772,10 @@ fn state_of<'a>(
 
 fn runs(pod: &Pod, container: &str) -> bool {
     state_of(pod, container).is_some_and(|state| state.running.is_some())
+}
+
+fn is_terminated(pod: &Pod, container: &str) -> bool {
+    state_of(pod, container).is_some_and(|state| state.terminated.is_some())
 }
 
 /// Returns whether no container of a Pod runs or will run.
@@ -2034,13 +2105,19 @@ impl Driver for KubernetesApi {
                 fault: Fault::Garbled,
                 message: error.to_string(),
             })?;
+            let begun = note.as_ref().map(|note| (note.started, note.ended));
             let walls = note.and_then(|note| note.walls);
             let processes = walls.as_ref().map_or(0, |walls| as_signed(walls.processes));
             let network = walls.is_some_and(|walls| walls.network != Network::Off);
+            // What this process has begun and ended, it knows before the kubelet reports it.
+            let running = match begun {
+                Some((started, ended)) => started && !ended && !is_terminated(&found, STEPS),
+                None => runs(&found, STEPS),
+            };
             Ok(Inspected {
                 id: found.metadata.uid.clone().map(|uid| format!("pod/{name}/{uid}")),
                 pid: None,
-                running: runs(&found, STEPS),
+                running,
                 oom_killed: over.is_some_and(|over| over.reason.as_deref() == Some("OOMKilled")),
                 node: found.spec.and_then(|spec| crate::docker::word(&spec.node_name?)),
                 description: description_of(spec, processes, network),
@@ -2058,8 +2135,8 @@ impl Driver for KubernetesApi {
 
     fn stat<'a>(&'a self, container: &'a str, path: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
-            let (pod, of, path) = self.located(container, path, false).await?;
-            match self.ask(&pod, of, &["stat", &path]).await?.0 {
+            let (pod, of) = self.located(container).await?;
+            match self.ask(&pod, of, &["stat", path]).await?.0 {
                 0 => Ok(()),
                 MISSING => Err(refused(404, &format!("no {path} in the container"))),
                 code => Err(refused(500, &format!("{path} cannot be asked for: {code}"))),
@@ -2074,11 +2151,11 @@ impl Driver for KubernetesApi {
         mut archive: BoxStream<'static, io::Result<Bytes>>,
     ) -> Answer<'a, ()> {
         Box::pin(async move {
-            let (pod, of, path) = self.located(container, path, true).await?;
+            let (pod, of) = self.located(container).await?;
             let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
             let base = self.place.base_volume.as_deref().filter(|_| of == LOADER);
             let how = if base.is_some() { "rebuild" } else { "receive" };
-            let arguments = [program, how, &path].map(str::to_owned);
+            let arguments = [program, how, path].map(str::to_owned);
             let mut process = self.attach(&pod, of, &arguments, true, Attempts::Several).await?;
             let sent = async {
                 let mut batches = Batches::default();
@@ -2128,7 +2205,7 @@ impl Driver for KubernetesApi {
     ) -> BoxStream<'a, Result<Bytes, DriverError>> {
         let path = path.to_owned();
         let open = async move {
-            let (pod, of, path) = self.located(container, &path, false).await?;
+            let (pod, of) = self.located(container).await?;
             let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
             let arguments = [program, "send", &path].map(str::to_owned);
             Ok::<_, DriverError>((
@@ -2208,10 +2285,10 @@ impl Driver for KubernetesApi {
         Box::pin(async move {
             let Some(note) = self.note(container) else { return Err(no_such(container)) };
             let found = self.pod(&note.pod).await?;
-            if !runs(&found, STEPS) {
+            if note.ended || !note.started || is_terminated(&found, STEPS) {
                 return Err(refused(409, "the container does not run"));
             }
-            done(self.ask(&note.pod, FILES, &["mark", "end-steps"]).await?, "end the steps")
+            self.end_steps(container, &note.pod).await
         })
     }
 
@@ -2248,13 +2325,16 @@ impl Driver for KubernetesApi {
                             if matches!(error.fault, Fault::Status(404 | 409 | LOST | 500)) => {}
                         killed => killed?,
                     }
+                    if self.note(container).is_none_or(|note| note.ended || !note.started) {
+                        return Ok(());
+                    }
                     let began = Instant::now();
                     while began.elapsed() < END {
                         let found = match self.pod(&note.pod).await {
                             Err(error) if error.fault == Fault::Status(404) => return Ok(()),
                             found => found?,
                         };
-                        if !runs(&found, STEPS) {
+                        if is_terminated(&found, STEPS) {
                             return Ok(());
                         }
                         tokio::time::sleep(PAUSE).await;

@@ -112,7 +112,7 @@ pub(crate) fn with_user(mut passwd: Vec<u8>, uid: u32, gid: u32) -> Option<Vec<u
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::archive_of;
+    use crate::request::SentFile;
 
     // VERIFIER-7
     #[test]
@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn only_one_regular_file_is_read_from_what_the_image_sends() {
-        assert_eq!(single_file(&archive_of(PASSWD, 0o644, b"x\n").unwrap()), Some(b"x\n".to_vec()));
+        let file = SentFile { path: PASSWD, mode: 0o644, content: b"x\n".to_vec() };
+        assert_eq!(single_file(&SentFile::archive(&[file]).unwrap()), Some(b"x\n".to_vec()));
         assert_eq!(single_file(b"not an archive"), None);
         let mut link = tar::Header::new_ustar();
         link.set_entry_type(tar::EntryType::Symlink);

@@ -5,6 +5,7 @@ use crate::image::ResolvedImage;
 use act_config::Limits;
 use act_core::verification::{ErrorType, InfraError};
 use std::collections::HashMap;
+use std::io;
 use std::path::{Path, PathBuf};
 
 const MIB: u64 = 1024 * 1024;
@@ -40,6 +41,23 @@ pub struct SentFile {
     pub path: &'static str,
     pub mode: u32,
     pub content: Vec<u8>,
+}
+
+impl SentFile {
+    /// Returns an archive of files, which is unpacked at the root of a container.
+    ///
+    /// # Errors
+    /// A path is too long for an archive.
+    pub(crate) fn archive(files: &[Self]) -> io::Result<Vec<u8>> {
+        let mut archive = tar::Builder::new(vec![]);
+        for file in files {
+            let mut header = tar::Header::new_ustar();
+            header.set_size(file.content.len() as u64);
+            header.set_mode(file.mode);
+            archive.append_data(&mut header, file.path.trim_start_matches('/'), &*file.content)?;
+        }
+        archive.into_inner()
+    }
 }
 
 /// The network of a container.
