@@ -3817,6 +3817,73 @@ pub mod agentcommand {
                     result21
                 }
             }
+            #[allow(unused_unsafe, clippy::all)]
+            /// Says what the component is going to ask `summaries-as-table` for, with the same `paths` and `names`, so that the host can look
+            /// for it meanwhile. It saves time and changes nothing else: files count as read when they are asked for. A host remembers the
+            /// last two, each of at most 512 paths.
+            #[allow(async_fn_in_trait)]
+            pub fn expect_summaries(paths: &[Path], names: &[_rt::String]) -> () {
+                unsafe {
+                    let vec1 = paths;
+                    let len1 = vec1.len();
+                    let layout1 = _rt::alloc::Layout::from_size_align(
+                            vec1.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        )
+                        .unwrap();
+                    let (result1, _cleanup1) = wit_bindgen::rt::Cleanup::new(layout1);
+                    for (i, e) in vec1.into_iter().enumerate() {
+                        let base = result1
+                            .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let vec0 = e;
+                            let ptr0 = vec0.as_ptr().cast::<u8>();
+                            let len0 = vec0.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len0;
+                            *base.add(0).cast::<*mut u8>() = ptr0.cast_mut();
+                        }
+                    }
+                    let vec3 = names;
+                    let len3 = vec3.len();
+                    let layout3 = _rt::alloc::Layout::from_size_align(
+                            vec3.len() * (2 * ::core::mem::size_of::<*const u8>()),
+                            ::core::mem::size_of::<*const u8>(),
+                        )
+                        .unwrap();
+                    let (result3, _cleanup3) = wit_bindgen::rt::Cleanup::new(layout3);
+                    for (i, e) in vec3.into_iter().enumerate() {
+                        let base = result3
+                            .add(i * (2 * ::core::mem::size_of::<*const u8>()));
+                        {
+                            let vec2 = e;
+                            let ptr2 = vec2.as_ptr().cast::<u8>();
+                            let len2 = vec2.len();
+                            *base
+                                .add(::core::mem::size_of::<*const u8>())
+                                .cast::<usize>() = len2;
+                            *base.add(0).cast::<*mut u8>() = ptr2.cast_mut();
+                        }
+                    }
+                    #[cfg(target_arch = "wasm32")]
+                    #[link(wasm_import_module = "agentcommand:repo/symbols@1.5.0")]
+                    unsafe extern "C" {
+                        #[link_name = "expect-summaries"]
+                        fn wit_import4(_: *mut u8, _: usize, _: *mut u8, _: usize);
+                    }
+                    #[cfg(not(target_arch = "wasm32"))]
+                    unsafe extern "C" fn wit_import4(
+                        _: *mut u8,
+                        _: usize,
+                        _: *mut u8,
+                        _: usize,
+                    ) {
+                        unreachable!()
+                    }
+                    wit_import4(result1, len1, result3, len3);
+                }
+            }
         }
         /// Which files were changed by the same commit, and how long ago, from the history of git. Only paths that the
         /// component can read are in the answer, and of a commit only its position: no name of an author, no message, no time,
@@ -4817,9 +4884,9 @@ macro_rules! __export_scout_impl {
         (link_section =
         "component-type:wit-bindgen:0.61.1:agentcommand:worlds@1.2.0:scout:imports and exports")]
         #[doc(hidden)] #[allow(clippy::octal_escapes)] pub static
-        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 3287] = *
+        __WIT_BINDGEN_COMPONENT_TYPE : [u8; 3327] = *
         b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xdb\x18\x01A\x02\x01\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\x83\x19\x01A\x02\x01\
 A\x12\x01B\x0c\x01m\x02\x08carry-on\x07wrap-up\x04\0\x06advice\x03\0\0\x01m\x03\x05\
 debug\x04info\x04warn\x04\0\x05level\x03\0\x02\x01r\x04\x0cmillisecondsw\x0bmode\
 l-callsy\x0cmodel-tokensw\x0aread-bytesw\x04\0\x04left\x03\0\x04\x01@\x01\x07mes\
@@ -4851,7 +4918,7 @@ ursor\x10\0#\x04\0\x0clist-entries\x01$\x01p\x17\x01j\x01\x1b\x01\x05\x01p&\x01@
 \x02in\x0e\x06cursor\x10\0)\x04\0\x06search\x01*\x01j\x01s\x01\x05\x01@\x01\x04p\
 ath\x01\0+\x04\0\x09read-text\x01,\x01j\x01\x14\x01\x05\x01@\x02\x04want\x0e\x06\
 cursor\x10\0-\x04\0\x0clist-counted\x01.\x03\0\x1cagentcommand:repo/read@1.5.0\x05\
-\x05\x01B+\x02\x03\x02\x01\x02\x04\0\x04path\x03\0\0\x02\x03\x02\x01\x04\x04\0\x07\
+\x05\x01B-\x02\x03\x02\x01\x02\x04\0\x04path\x03\0\0\x02\x03\x02\x01\x04\x04\0\x07\
 refusal\x03\0\x02\x01ks\x01r\x06\x04names\x04kinds\x09container\x04\x0afirst-lin\
 ey\x09last-liney\x08exported\x7f\x04\0\x06symbol\x03\0\x05\x01ps\x01r\x03\x04lin\
 ey\x06targets\x05names\x07\x04\0\x04edge\x03\0\x08\x01p\x06\x01p\x09\x01r\x06\x08\
@@ -4868,33 +4935,34 @@ dy\x05testsy\x08completey\x05named\x11\x07imports\x11\x0dpackage-names\x11\x04\0
 \x1c\x01@\0\0\x07\x04\0\x09languages\x01\x1e\x01p\x01\x01j\x01\x0d\x01\x03\x01p\x20\
 \x01@\x01\x05paths\x1f\0!\x04\0\x08outlines\x01\"\x01j\x01\x0f\x01\x03\x01p#\x01\
 @\x02\x05paths\x1f\x05names\x07\0$\x04\0\x09summaries\x01%\x01@\x02\x05paths\x1f\
-\x05names\x07\0\x1d\x04\0\x12summaries-as-table\x01&\x03\0\x1fagentcommand:repo/\
-symbols@1.5.0\x05\x06\x01B\x0e\x02\x03\x02\x01\x02\x04\0\x04path\x03\0\0\x02\x03\
-\x02\x01\x04\x04\0\x07refusal\x03\0\x02\x01py\x01r\x02\x03agey\x05files\x04\x04\0\
-\x06change\x03\0\x05\x01p\x01\x01p\x06\x01r\x04\x05paths\x07\x05items\x08\x07com\
-mitsy\x08complete\x7f\x04\0\x07changes\x03\0\x09\x01j\x01\x0a\x01\x03\x01@\x01\x05\
-limity\0\x0b\x04\0\x0erecent-changes\x01\x0c\x03\0\x1fagentcommand:repo/history@\
-1.5.0\x05\x07\x02\x03\0\x01\x04json\x01B\"\x02\x03\x02\x01\x08\x04\0\x04json\x03\
-\0\0\x02\x03\x02\x01\x04\x04\0\x07refusal\x03\0\x02\x01r\x03\x04names\x0bdescrip\
-tions\x0aparameters\x01\x04\0\x04tool\x03\0\x04\x01r\x03\x02ids\x04names\x09argu\
-ments\x01\x04\0\x09tool-call\x03\0\x06\x01r\x03\x02ids\x07contents\x08is-error\x7f\
-\x04\0\x0btool-result\x03\0\x08\x01m\x04\x04done\x05tools\x06length\x07refused\x04\
-\0\x04stop\x03\0\x0a\x01r\x03\x05inputw\x06cachedw\x06outputw\x04\0\x05usage\x03\
-\0\x0c\x01p\x07\x01r\x04\x04texts\x05calls\x0e\x04stop\x0b\x05usage\x0d\x04\0\x04\
-turn\x03\0\x0f\x04\0\x0cconversation\x03\x01\x01p\x05\x01i\x11\x01@\x02\x06syste\
-ms\x05tools\x12\0\x13\x04\0\x19[constructor]conversation\x01\x14\x01h\x11\x01@\x02\
-\x04self\x15\x04texts\x01\0\x04\0\x18[method]conversation.say\x01\x16\x01p\x09\x01\
-j\0\x01\x03\x01@\x02\x04self\x15\x07results\x17\0\x18\x04\0\x1b[method]conversat\
-ion.answer\x01\x19\x01ky\x01k\x01\x01j\x01\x10\x01\x03\x01@\x03\x04self\x15\x0am\
-ax-tokens\x1a\x06output\x1b\0\x1c\x04\0\x19[method]conversation.next\x01\x1d\x03\
-\0\x1dagentcommand:model/chat@1.0.0\x05\x09\x01B\x0b\x02\x03\x02\x01\x08\x04\0\x04\
-json\x03\0\0\x01o\x02ss\x01p\x02\x01r\x03\x04texts\x07context\x03\x0afacts-only\x7f\
-\x04\0\x08question\x03\0\x04\x01q\x03\x0cout-of-scope\x01s\0\x05model\x01s\0\x05\
-other\x01s\0\x04\0\x07failure\x03\0\x06\x01j\x01\x01\x01\x07\x01@\x01\x08questio\
-n\x05\0\x08\x04\0\x03ask\x01\x09\x04\0\x1eagentcommand:scout/scout@1.0.0\x05\x0a\
-\x04\0\x1fagentcommand:worlds/scout@1.2.0\x04\0\x0b\x0b\x01\0\x05scout\x03\0\0\0\
-G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.258.3\x10wit-bindge\
-n-rust\x060.61.1";
+\x05names\x07\0\x1d\x04\0\x12summaries-as-table\x01&\x01@\x02\x05paths\x1f\x05na\
+mes\x07\x01\0\x04\0\x10expect-summaries\x01'\x03\0\x1fagentcommand:repo/symbols@\
+1.5.0\x05\x06\x01B\x0e\x02\x03\x02\x01\x02\x04\0\x04path\x03\0\0\x02\x03\x02\x01\
+\x04\x04\0\x07refusal\x03\0\x02\x01py\x01r\x02\x03agey\x05files\x04\x04\0\x06cha\
+nge\x03\0\x05\x01p\x01\x01p\x06\x01r\x04\x05paths\x07\x05items\x08\x07commitsy\x08\
+complete\x7f\x04\0\x07changes\x03\0\x09\x01j\x01\x0a\x01\x03\x01@\x01\x05limity\0\
+\x0b\x04\0\x0erecent-changes\x01\x0c\x03\0\x1fagentcommand:repo/history@1.5.0\x05\
+\x07\x02\x03\0\x01\x04json\x01B\"\x02\x03\x02\x01\x08\x04\0\x04json\x03\0\0\x02\x03\
+\x02\x01\x04\x04\0\x07refusal\x03\0\x02\x01r\x03\x04names\x0bdescriptions\x0apar\
+ameters\x01\x04\0\x04tool\x03\0\x04\x01r\x03\x02ids\x04names\x09arguments\x01\x04\
+\0\x09tool-call\x03\0\x06\x01r\x03\x02ids\x07contents\x08is-error\x7f\x04\0\x0bt\
+ool-result\x03\0\x08\x01m\x04\x04done\x05tools\x06length\x07refused\x04\0\x04sto\
+p\x03\0\x0a\x01r\x03\x05inputw\x06cachedw\x06outputw\x04\0\x05usage\x03\0\x0c\x01\
+p\x07\x01r\x04\x04texts\x05calls\x0e\x04stop\x0b\x05usage\x0d\x04\0\x04turn\x03\0\
+\x0f\x04\0\x0cconversation\x03\x01\x01p\x05\x01i\x11\x01@\x02\x06systems\x05tool\
+s\x12\0\x13\x04\0\x19[constructor]conversation\x01\x14\x01h\x11\x01@\x02\x04self\
+\x15\x04texts\x01\0\x04\0\x18[method]conversation.say\x01\x16\x01p\x09\x01j\0\x01\
+\x03\x01@\x02\x04self\x15\x07results\x17\0\x18\x04\0\x1b[method]conversation.ans\
+wer\x01\x19\x01ky\x01k\x01\x01j\x01\x10\x01\x03\x01@\x03\x04self\x15\x0amax-toke\
+ns\x1a\x06output\x1b\0\x1c\x04\0\x19[method]conversation.next\x01\x1d\x03\0\x1da\
+gentcommand:model/chat@1.0.0\x05\x09\x01B\x0b\x02\x03\x02\x01\x08\x04\0\x04json\x03\
+\0\0\x01o\x02ss\x01p\x02\x01r\x03\x04texts\x07context\x03\x0afacts-only\x7f\x04\0\
+\x08question\x03\0\x04\x01q\x03\x0cout-of-scope\x01s\0\x05model\x01s\0\x05other\x01\
+s\0\x04\0\x07failure\x03\0\x06\x01j\x01\x01\x01\x07\x01@\x01\x08question\x05\0\x08\
+\x04\0\x03ask\x01\x09\x04\0\x1eagentcommand:scout/scout@1.0.0\x05\x0a\x04\0\x1fa\
+gentcommand:worlds/scout@1.2.0\x04\0\x0b\x0b\x01\0\x05scout\x03\0\0\0G\x09produc\
+ers\x01\x0cprocessed-by\x02\x0dwit-component\x070.258.3\x10wit-bindgen-rust\x060\
+.61.1";
         };
     };
 }
@@ -4907,8 +4975,8 @@ pub use __export_scout_impl as export;
 )]
 #[doc(hidden)]
 #[allow(clippy::octal_escapes)]
-pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3167] = *b"\
-\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xc3\x17\x01A\x02\x01\
+pub static __WIT_BINDGEN_COMPONENT_TYPE: [u8; 3207] = *b"\
+\0asm\x0d\0\x01\0\0\x19\x16wit-component-encoding\x04\0\x07\xeb\x17\x01A\x02\x01\
 A\x10\x01B\x0c\x01m\x02\x08carry-on\x07wrap-up\x04\0\x06advice\x03\0\0\x01m\x03\x05\
 debug\x04info\x04warn\x04\0\x05level\x03\0\x02\x01r\x04\x0cmillisecondsw\x0bmode\
 l-callsy\x0cmodel-tokensw\x0aread-bytesw\x04\0\x04left\x03\0\x04\x01@\x01\x07mes\
@@ -4940,7 +5008,7 @@ ursor\x10\0#\x04\0\x0clist-entries\x01$\x01p\x17\x01j\x01\x1b\x01\x05\x01p&\x01@
 \x02in\x0e\x06cursor\x10\0)\x04\0\x06search\x01*\x01j\x01s\x01\x05\x01@\x01\x04p\
 ath\x01\0+\x04\0\x09read-text\x01,\x01j\x01\x14\x01\x05\x01@\x02\x04want\x0e\x06\
 cursor\x10\0-\x04\0\x0clist-counted\x01.\x03\0\x1cagentcommand:repo/read@1.5.0\x05\
-\x05\x01B+\x02\x03\x02\x01\x02\x04\0\x04path\x03\0\0\x02\x03\x02\x01\x04\x04\0\x07\
+\x05\x01B-\x02\x03\x02\x01\x02\x04\0\x04path\x03\0\0\x02\x03\x02\x01\x04\x04\0\x07\
 refusal\x03\0\x02\x01ks\x01r\x06\x04names\x04kinds\x09container\x04\x0afirst-lin\
 ey\x09last-liney\x08exported\x7f\x04\0\x06symbol\x03\0\x05\x01ps\x01r\x03\x04lin\
 ey\x06targets\x05names\x07\x04\0\x04edge\x03\0\x08\x01p\x06\x01p\x09\x01r\x06\x08\
@@ -4957,29 +5025,30 @@ dy\x05testsy\x08completey\x05named\x11\x07imports\x11\x0dpackage-names\x11\x04\0
 \x1c\x01@\0\0\x07\x04\0\x09languages\x01\x1e\x01p\x01\x01j\x01\x0d\x01\x03\x01p\x20\
 \x01@\x01\x05paths\x1f\0!\x04\0\x08outlines\x01\"\x01j\x01\x0f\x01\x03\x01p#\x01\
 @\x02\x05paths\x1f\x05names\x07\0$\x04\0\x09summaries\x01%\x01@\x02\x05paths\x1f\
-\x05names\x07\0\x1d\x04\0\x12summaries-as-table\x01&\x03\0\x1fagentcommand:repo/\
-symbols@1.5.0\x05\x06\x01B\x0e\x02\x03\x02\x01\x02\x04\0\x04path\x03\0\0\x02\x03\
-\x02\x01\x04\x04\0\x07refusal\x03\0\x02\x01py\x01r\x02\x03agey\x05files\x04\x04\0\
-\x06change\x03\0\x05\x01p\x01\x01p\x06\x01r\x04\x05paths\x07\x05items\x08\x07com\
-mitsy\x08complete\x7f\x04\0\x07changes\x03\0\x09\x01j\x01\x0a\x01\x03\x01@\x01\x05\
-limity\0\x0b\x04\0\x0erecent-changes\x01\x0c\x03\0\x1fagentcommand:repo/history@\
-1.5.0\x05\x07\x02\x03\0\x01\x04json\x01B\"\x02\x03\x02\x01\x08\x04\0\x04json\x03\
-\0\0\x02\x03\x02\x01\x04\x04\0\x07refusal\x03\0\x02\x01r\x03\x04names\x0bdescrip\
-tions\x0aparameters\x01\x04\0\x04tool\x03\0\x04\x01r\x03\x02ids\x04names\x09argu\
-ments\x01\x04\0\x09tool-call\x03\0\x06\x01r\x03\x02ids\x07contents\x08is-error\x7f\
-\x04\0\x0btool-result\x03\0\x08\x01m\x04\x04done\x05tools\x06length\x07refused\x04\
-\0\x04stop\x03\0\x0a\x01r\x03\x05inputw\x06cachedw\x06outputw\x04\0\x05usage\x03\
-\0\x0c\x01p\x07\x01r\x04\x04texts\x05calls\x0e\x04stop\x0b\x05usage\x0d\x04\0\x04\
-turn\x03\0\x0f\x04\0\x0cconversation\x03\x01\x01p\x05\x01i\x11\x01@\x02\x06syste\
-ms\x05tools\x12\0\x13\x04\0\x19[constructor]conversation\x01\x14\x01h\x11\x01@\x02\
-\x04self\x15\x04texts\x01\0\x04\0\x18[method]conversation.say\x01\x16\x01p\x09\x01\
-j\0\x01\x03\x01@\x02\x04self\x15\x07results\x17\0\x18\x04\0\x1b[method]conversat\
-ion.answer\x01\x19\x01ky\x01k\x01\x01j\x01\x10\x01\x03\x01@\x03\x04self\x15\x0am\
-ax-tokens\x1a\x06output\x1b\0\x1c\x04\0\x19[method]conversation.next\x01\x1d\x03\
-\0\x1dagentcommand:model/chat@1.0.0\x05\x09\x04\0?agentcommand:worlds/scout-with\
--all-of-its-exports-removed@1.2.0\x04\0\x0b+\x01\0%scout-with-all-of-its-exports\
--removed\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.2\
-58.3\x10wit-bindgen-rust\x060.61.1";
+\x05names\x07\0\x1d\x04\0\x12summaries-as-table\x01&\x01@\x02\x05paths\x1f\x05na\
+mes\x07\x01\0\x04\0\x10expect-summaries\x01'\x03\0\x1fagentcommand:repo/symbols@\
+1.5.0\x05\x06\x01B\x0e\x02\x03\x02\x01\x02\x04\0\x04path\x03\0\0\x02\x03\x02\x01\
+\x04\x04\0\x07refusal\x03\0\x02\x01py\x01r\x02\x03agey\x05files\x04\x04\0\x06cha\
+nge\x03\0\x05\x01p\x01\x01p\x06\x01r\x04\x05paths\x07\x05items\x08\x07commitsy\x08\
+complete\x7f\x04\0\x07changes\x03\0\x09\x01j\x01\x0a\x01\x03\x01@\x01\x05limity\0\
+\x0b\x04\0\x0erecent-changes\x01\x0c\x03\0\x1fagentcommand:repo/history@1.5.0\x05\
+\x07\x02\x03\0\x01\x04json\x01B\"\x02\x03\x02\x01\x08\x04\0\x04json\x03\0\0\x02\x03\
+\x02\x01\x04\x04\0\x07refusal\x03\0\x02\x01r\x03\x04names\x0bdescriptions\x0apar\
+ameters\x01\x04\0\x04tool\x03\0\x04\x01r\x03\x02ids\x04names\x09arguments\x01\x04\
+\0\x09tool-call\x03\0\x06\x01r\x03\x02ids\x07contents\x08is-error\x7f\x04\0\x0bt\
+ool-result\x03\0\x08\x01m\x04\x04done\x05tools\x06length\x07refused\x04\0\x04sto\
+p\x03\0\x0a\x01r\x03\x05inputw\x06cachedw\x06outputw\x04\0\x05usage\x03\0\x0c\x01\
+p\x07\x01r\x04\x04texts\x05calls\x0e\x04stop\x0b\x05usage\x0d\x04\0\x04turn\x03\0\
+\x0f\x04\0\x0cconversation\x03\x01\x01p\x05\x01i\x11\x01@\x02\x06systems\x05tool\
+s\x12\0\x13\x04\0\x19[constructor]conversation\x01\x14\x01h\x11\x01@\x02\x04self\
+\x15\x04texts\x01\0\x04\0\x18[method]conversation.say\x01\x16\x01p\x09\x01j\0\x01\
+\x03\x01@\x02\x04self\x15\x07results\x17\0\x18\x04\0\x1b[method]conversation.ans\
+wer\x01\x19\x01ky\x01k\x01\x01j\x01\x10\x01\x03\x01@\x03\x04self\x15\x0amax-toke\
+ns\x1a\x06output\x1b\0\x1c\x04\0\x19[method]conversation.next\x01\x1d\x03\0\x1da\
+gentcommand:model/chat@1.0.0\x05\x09\x04\0?agentcommand:worlds/scout-with-all-of\
+-its-exports-removed@1.2.0\x04\0\x0b+\x01\0%scout-with-all-of-its-exports-remove\
+d\x03\0\0\0G\x09producers\x01\x0cprocessed-by\x02\x0dwit-component\x070.258.3\x10\
+wit-bindgen-rust\x060.61.1";
 #[inline(never)]
 #[doc(hidden)]
 pub fn __link_custom_section_describing_imports() {

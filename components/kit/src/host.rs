@@ -46,6 +46,10 @@ impl Repository for Host {
         symbols::summaries_as_table(paths, names)
     }
 
+    fn expect_summaries(&self, paths: &[String], names: &[String]) {
+        symbols::expect_summaries(paths, names);
+    }
+
     fn recent_changes(&self, limit: u32) -> Result<Changes, Refusal> {
         history::recent_changes(limit)
     }

@@ -12,7 +12,7 @@ pub fn join(a: &str, b: &str) -> String {
     match (a.is_empty(), b.is_empty()) {
         (true, _) => b.to_owned(),
         (_, true) => a.to_owned(),
-        _ => format!("{a}/{b}"),
+        _ => [a, "/", b].concat(),
     }
 }
 

@@ -2,6 +2,7 @@
 //! it, without a copy of its texts.
 
 use crate::bindings::agentcommand::repo::symbols::{Span, SummaryRow, SummaryTable};
+use crate::world::Repository;
 
 /// The kinds of definitions by their positions in the interface.
 pub(crate) const KINDS: [&str; 7] =
@@ -33,8 +34,75 @@ pub struct Imported<'t> {
     pub names: Vec<&'t str>,
 }
 
+/// The summaries of many files, part by part. While the component works on one part, the host looks for the next.
+pub struct Summaries<'r> {
+    repository: &'r dyn Repository,
+    languages: Vec<String>,
+    paths: Vec<&'r str>,
+    names: Vec<String>,
+    /// The part that the host expects to be asked for.
+    part: Vec<String>,
+    done: usize,
+}
+
+impl<'r> Summaries<'r> {
+    /// Number of files of a part: less than a second's work where none of them is known.
+    const PART: usize = 512;
+
+    /// Prepares the summaries of files. They name the definitions whose names contain one of `names`, in either case.
+    pub fn of(repository: &'r dyn Repository, paths: Vec<&'r str>, names: &[&str]) -> Self {
+        let names = names.iter().map(|name| (*name).to_owned()).collect();
+        let languages = repository.languages();
+        let mut summaries = Self { repository, languages, paths, names, part: vec![], done: 0 };
+        summaries.prepare();
+        summaries
+    }
+
+    /// Returns the number of files that were asked for.
+    pub fn done(&self) -> usize {
+        self.done
+    }
+
+    pub fn is_over(&self) -> bool {
+        self.part.is_empty()
+    }
+
+    /// Asks for the next part, and calls `found` with the position and the summary of each file of it that has one, in order.
+    pub fn next(&mut self, found: &mut dyn FnMut(usize, Summary<'_>)) {
+        let (first, part) = (self.done, std::mem::take(&mut self.part));
+        self.done += part.len();
+        self.prepare();
+        let mut at = 0;
+        while at < part.len() {
+            let table = self.repository.summary_table(&part[at..], &self.names);
+            if table.files.is_empty() {
+                break;
+            }
+            for (row, summary) in of(&table, &self.languages) {
+                found(first + at + row, summary);
+            }
+            at += table.files.len();
+        }
+    }
+
+    /// Goes through all parts.
+    pub fn each(mut self, found: &mut dyn FnMut(usize, Summary<'_>)) {
+        while !self.is_over() {
+            self.next(found);
+        }
+    }
+
+    fn prepare(&mut self) {
+        let next = self.paths.iter().skip(self.done).take(Self::PART);
+        self.part = next.map(|path| (*path).to_owned()).collect();
+        if !self.part.is_empty() {
+            self.repository.expect_summaries(&self.part, &self.names);
+        }
+    }
+}
+
 /// Returns the summaries in a table with the positions of their files. `languages` are those of the host.
-pub fn of<'t>(
+fn of<'t>(
     table: &'t SummaryTable,
     languages: &'t [String],
 ) -> impl Iterator<Item = (usize, Summary<'t>)> {
@@ -107,8 +175,31 @@ fn text(table: &SummaryTable, Span { start, length }: Span) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use super::Summaries;
     use crate::testing::Files;
-    use crate::world::{Import, Outline, Repository, Symbol};
+    use crate::world::{Import, Outline, Symbol};
+
+    #[test]
+    fn each_part_is_expected_before_it_is_asked_for_and_every_file_comes_once() {
+        let names: Vec<_> = (0..1_100).map(|n| format!("f{n:04}.py")).collect();
+        let mut files =
+            Files::of(&names.iter().map(|name| (name.as_str(), "")).collect::<Vec<_>>());
+        for name in &names {
+            let outline = Outline { language: "python".to_owned(), ..Outline::default() };
+            files = files.outlined(name, outline);
+        }
+        let paths = names.iter().map(String::as_str).collect();
+        let mut summaries = Summaries::of(&files, paths, &["cart"]);
+        let (mut seen, mut parts) = (vec![], vec![]);
+        while !summaries.is_over() {
+            assert!(files.expected() > summaries.done(), "the next part is expected");
+            summaries.next(&mut |at, _| seen.push(at));
+            parts.push(summaries.done());
+        }
+        assert_eq!(seen, (0..1_100).collect::<Vec<_>>());
+        assert_eq!(parts, [512, 1_024, 1_100]);
+        assert_eq!(files.expected(), 1_100);
+    }
 
     #[test]
     fn a_summary_shows_its_own_part_of_the_table() {
@@ -130,7 +221,8 @@ mod tests {
             .outlined("a.py", outline("python", "Cart", "shop", &["price", "tax"]))
             .outlined("c.go", outline("go", "Price", "fmt", &[]));
         let mut seen = vec![];
-        files.each_summary(&["a.py", "b.txt", "c.go"], &["CART"], &mut |at, summary| {
+        let paths = vec!["a.py", "b.txt", "c.go"];
+        Summaries::of(&files, paths, &["CART"]).each(&mut |at, summary| {
             let named = summary.named().map(|named| format!("{} {}", named.kind, named.name));
             let imports =
                 summary.imports().map(|import| (import.target.to_owned(), import.names.join("+")));

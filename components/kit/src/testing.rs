@@ -33,6 +33,7 @@ pub struct Files {
     refusals: RefCell<Vec<(Operation, String, Reason)>>,
     changes: Option<Changes>,
     not_utf8: u64,
+    expected: Cell<usize>,
 }
 
 impl Files {
@@ -43,6 +44,11 @@ impl Files {
             repository.insert(path, 1, text.as_bytes().to_vec());
         }
         repository
+    }
+
+    /// Returns the number of files whose summaries were expected.
+    pub fn expected(&self) -> usize {
+        self.expected.get()
     }
 
     /// Adds a link to a file or to a directory.
@@ -305,6 +311,10 @@ impl Repository for Files {
             table.files.push(row);
         }
         table
+    }
+
+    fn expect_summaries(&self, paths: &[String], _: &[String]) {
+        self.expected.set(self.expected.get() + paths.len());
     }
 
     fn recent_changes(&self, limit: u32) -> Result<Changes, Refusal> {

@@ -3,7 +3,6 @@
 //! The types are those that are generated from `wit/`. The traits are the host's interfaces, so that the same component
 //! runs against the real host ([`crate::host`]) and against one in memory ([`crate::testing`]).
 
-use crate::summaries::{self, Summary};
 use std::collections::BTreeMap;
 
 pub use crate::bindings::agentcommand::model::chat::{
@@ -130,6 +129,9 @@ pub trait Repository {
     /// whose names contain one of `names`, in either case.
     fn summary_table(&self, paths: &[String], names: &[String]) -> SummaryTable;
 
+    /// Tells the host what [`Repository::summary_table`] is going to be asked for. It only saves time.
+    fn expect_summaries(&self, paths: &[String], names: &[String]);
+
     /// Returns which files in view each of at most `limit` commits changed, from `HEAD` on. The host looks at 2,000 commits at
     /// most. Without git the answer is empty. The manifest has to ask for `repo.history`.
     ///
@@ -226,29 +228,6 @@ pub trait Repository {
     /// Returns the outline of each file, in order, or `None` for a file without a parser.
     fn outlines(&self, paths: &[&str]) -> Vec<Option<Outline>> {
         each(paths, |paths| self.outline_page(paths))
-    }
-
-    /// Calls `found` with the position and the summary of each file that has one, in order.
-    fn each_summary(
-        &self,
-        paths: &[&str],
-        names: &[&str],
-        found: &mut dyn FnMut(usize, Summary<'_>),
-    ) {
-        let owned =
-            |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-        let (names, languages) = (owned(names), self.languages());
-        let mut done = 0;
-        while done < paths.len() {
-            let table = self.summary_table(&owned(&paths[done..]), &names);
-            if table.files.is_empty() {
-                break;
-            }
-            for (at, summary) in summaries::of(&table, &languages) {
-                found(done + at, summary);
-            }
-            done += table.files.len();
-        }
     }
 }
 

@@ -76,10 +76,11 @@ pub(crate) fn of(
     let mut chosen = chosen.by_ref().filter(|at| !survey.unit(*at).generated).collect::<Vec<_>>();
     let size = |at: &u32| files[*at as usize].size;
     if chosen.iter().map(size).sum::<u64>() > WHOLE {
+        chosen.retain(|at| fit[*at as usize] > 0.0);
         chosen.sort_by(|a, b| fit[*b as usize].total_cmp(&fit[*a as usize]).then(a.cmp(b)));
         let mut left = BEST;
         chosen.retain(|at| {
-            let fits = fit[*at as usize] > 0.0 && left >= size(at);
+            let fits = left >= size(at);
             left -= if fits { size(at) } else { 0 };
             fits
         });

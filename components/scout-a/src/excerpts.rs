@@ -11,6 +11,7 @@
 use crate::contents;
 use crate::facts::{Known, is_telling};
 use act_kit::reports::report_a::Excerpt;
+use act_kit::summaries::Summaries;
 use act_kit::world::{Symbol, World};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -255,10 +256,10 @@ fn raise_called(world: World<'_>, files: &mut Files<'_>, chosen: &[u32], found: 
     let others = others.filter(|at| survey.is_product(*at) && !chosen.contains(at));
     let others = others.take(CALLED_FILES).collect::<Vec<_>>();
     if !elsewhere.is_empty() && !others.is_empty() {
-        let paths = others.iter().map(|at| survey.path(*at)).collect::<Vec<_>>();
+        let paths = others.iter().map(|at| survey.path(*at)).collect();
         let names = elsewhere.into_iter().collect::<Vec<_>>();
         let mut defines = vec![];
-        world.repository.each_summary(&paths, &names, &mut |at, summary| {
+        Summaries::of(world.repository, paths, &names).each(&mut |at, summary| {
             if summary.named().any(|symbol| names.contains(&symbol.name)) {
                 defines.push(others[at]);
             }

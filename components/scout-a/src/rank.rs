@@ -13,7 +13,6 @@ use crate::facts::Tests;
 use crate::survey::{Survey, Unit};
 use crate::terms::Terms;
 use act_kit::inventory::name;
-use act_kit::reports::source::extension;
 use std::cmp::Reverse;
 
 /// BM25: how fast a word saturates, and how much a long text is held against the file, for texts, pieces and symbols.
@@ -333,22 +332,18 @@ pub(crate) fn is_beside(directories: &str) -> bool {
 
 /// Returns the factor for the kind of a file, by its name.
 fn factor(survey: &Survey, at: u32) -> f64 {
-    let (unit, path) = (survey.unit(at), survey.path(at));
-    let declares = [".d.ts", ".d.mts", ".d.cts", ".pyi"].iter().any(|end| path.ends_with(end));
-    let is_header = matches!(extension(path), Some("h" | "hh" | "hpp" | "hxx"));
-    [
-        (unit.is_named, 1.0),
-        (unit.generated, GENERATED),
-        (unit.language.is_none(), DOCUMENT),
-        (unit.beside || name(path).starts_with('.'), ASIDE),
-        (declares, DECLARATIONS),
-        (is_header, HEADER),
-    ]
-    .into_iter()
-    .filter(|(applies, _)| *applies)
-    .map(|(_, factor)| factor)
-    .next()
-    .unwrap_or(1.0)
+    let (unit, name) = (survey.unit(at), name(survey.path(at)));
+    match () {
+        () if unit.is_named => 1.0,
+        () if unit.generated => GENERATED,
+        () if unit.language.is_none() => DOCUMENT,
+        () if unit.beside || name.starts_with('.') => ASIDE,
+        () if [".d.ts", ".d.mts", ".d.cts", ".pyi"].iter().any(|end| name.ends_with(end)) => {
+            DECLARATIONS
+        }
+        () if [".h", ".hh", ".hpp", ".hxx"].iter().any(|end| name.ends_with(end)) => HEADER,
+        () => 1.0,
+    }
 }
 
 const STEPS: usize = 24;
@@ -368,30 +363,22 @@ fn walk(survey: &Survey) -> Vec<f64> {
         out[*from as usize] += 1.0;
         out[*to as usize] += BACK;
     }
+    // The part of its rank that a file gives along each of its imports. Back to each importer it gives `BACK` of that.
+    let parts = out.iter().map(|out| if *out > 0.0 { ON / out } else { 0.0 }).collect::<Vec<_>>();
     let mut rank = start.clone();
-    // Each file gives one share along each of its imports and another one back to each importer.
-    let mut shares = vec![(0.0, 0.0); count];
     for _ in 0..STEPS {
-        let mut next = start.iter().map(|share| share * (1.0 - ON)).collect::<Vec<_>>();
-        let mut stuck = 0.0;
-        for at in 0..count {
-            if out[at] == 0.0 {
-                stuck += rank[at];
-            }
-        }
-        for ((rank, out), (on, back)) in rank.iter().zip(&out).zip(&mut shares) {
-            (*on, *back) = (ON * rank / out, ON * rank * BACK / out);
+        let shares = rank.iter().zip(&parts).map(|(rank, part)| rank * part).collect::<Vec<_>>();
+        // A file without imports and importers starts the walk again.
+        let stuck = rank.iter().zip(&parts).filter(|(_, part)| **part == 0.0);
+        let again = 1.0 - ON + ON * stuck.map(|(rank, _)| rank).sum::<f64>();
+        for (rank, start) in rank.iter_mut().zip(&start) {
+            *rank = start * again;
         }
         for (from, to) in &survey.edges {
             let (from, to) = (*from as usize, *to as usize);
-            next[to] += shares[from].0;
-            next[from] += shares[to].1;
+            rank[to] += shares[from];
+            rank[from] += shares[to] * BACK;
         }
-        // A file without imports and importers starts the walk again.
-        for at in 0..count {
-            next[at] += ON * stuck * start[at];
-        }
-        rank = next;
     }
     let most = rank.iter().copied().fold(0.0, f64::max);
     if most > 0.0 {

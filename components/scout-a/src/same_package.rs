@@ -88,8 +88,9 @@ fn length_bit(name: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use act_kit::summaries::Summaries;
     use act_kit::testing::Files;
-    use act_kit::world::{Import, Outline, Repository, Symbol};
+    use act_kit::world::{Import, Outline, Symbol};
 
     fn outline(defines: &[&str], uses: &[&str]) -> Outline {
         let symbol = |name: &&str| Symbol { name: (*name).to_owned(), ..Symbol::default() };
@@ -117,7 +118,7 @@ mod tests {
         let repository = files.iter().fold(Files::of(&[]), add);
         let (mut same_package, mut edges) = (SamePackage::default(), vec![]);
         let paths = files.each_ref().map(|(_, path, _)| *path);
-        repository.each_summary(&paths, &[], &mut |at, summary| {
+        Summaries::of(&repository, paths.to_vec(), &[]).each(&mut |at, summary| {
             same_package.add((files[at].0, paths[at]), &summary, &mut edges);
         });
         same_package.finish_directory(&mut edges);

@@ -10,11 +10,9 @@ use crate::terms::Terms;
 use act_kit::inventory::{Inventory, language};
 use act_kit::paths::directory;
 use act_kit::reports::source::{Place, is_parsed, last_split, parsed_language, stem};
-use act_kit::summaries::{Named, Summary};
+use act_kit::summaries::{Named, Summaries, Summary};
 use act_kit::world::World;
 
-/// Number of summaries in one request: less than a second's work where none of the files is known.
-const PART: usize = 512;
 /// Maximum number of bytes that are read to count the lines of files without a parser.
 const COUNTED: u64 = 64 << 20;
 /// Lines of a larger file are not counted. No parser takes it either (SYMBOLS-2).
@@ -131,26 +129,29 @@ pub(crate) struct Survey {
 impl Survey {
     /// Surveys the repository. Stops and sets `truncated` when less than `reserve` milliseconds of the query's time are left.
     pub(crate) fn of(world: World<'_>, inventory: Inventory, terms: &Terms, reserve: u64) -> Self {
-        let mut units = units(&inventory, terms);
-        let (mut edges, mut truncated) = (vec![], inventory.truncated || inventory.not_utf8 > 0);
-        let (mut incomplete, mut looked_at) = (0, 0);
-        let (mut re_exports, mut same_package) = (ReExports::default(), SamePackage::default());
-        let resolver = Resolver::new(world.repository, &inventory);
-        let parseable = (0..units.len()).filter(|at| units[*at].language.is_some_and(is_parsed));
+        let languages = inventory.files.iter().map(|file| language(&file.path)).collect::<Vec<_>>();
+        let parseable = (0..languages.len()).filter(|at| languages[*at].is_some_and(is_parsed));
         let mut parseable = parseable.collect::<Vec<_>>();
-        let wanted = terms.searched().into_iter().chain([MAIN]).collect::<Vec<_>>();
         // `SamePackage` needs the files of a directory in a row.
         parseable.sort_by_cached_key(|at| directory(&inventory.files[*at].path));
-        for part in parseable.chunks(PART) {
+        let path = |at: &usize| inventory.files[*at].path.as_str();
+        let wanted = terms.searched().into_iter().chain([MAIN]).collect::<Vec<_>>();
+        // The host begins with the first part at once.
+        let paths = parseable.iter().map(path).collect();
+        let mut summaries = Summaries::of(world.repository, paths, &wanted);
+        let mut units = units(&inventory, &languages, terms);
+        let (mut edges, mut truncated) = (vec![], inventory.truncated || inventory.not_utf8 > 0);
+        let mut incomplete = 0;
+        let (mut re_exports, mut same_package) = (ReExports::default(), SamePackage::default());
+        let resolver = Resolver::new(world.repository, &inventory);
+        while !summaries.is_over() {
             if world.progress.time_left() < reserve {
                 truncated = true;
                 break;
             }
-            looked_at += part.len();
-            let path = |at: &usize| inventory.files[*at].path.as_str();
-            let paths = part.iter().map(path).collect::<Vec<_>>();
-            world.repository.each_summary(&paths, &wanted, &mut |number, summary| {
-                let (at, path) = (part[number], paths[number]);
+            summaries.next(&mut |number, summary| {
+                let at = parseable[number];
+                let path = path(&at);
                 units[at].take(&summary, terms);
                 same_package.add((at as u32, path), &summary, &mut edges);
                 incomplete += usize::from(!summary.is_complete());
@@ -161,7 +162,8 @@ impl Survey {
                 }
             });
         }
-        drop(resolver);
+        let looked_at = summaries.done();
+        drop((resolver, summaries));
         add_uses(world, &inventory, &mut re_exports, reserve);
         same_package.finish_directory(&mut edges);
         re_exports.resolve(&mut edges);
@@ -249,13 +251,13 @@ fn add_uses(world: World<'_>, inventory: &Inventory, re_exports: &mut ReExports,
 }
 
 /// Returns what the path of each file says. Neighbours share what their directory says, which is looked at once for them.
-fn units(inventory: &Inventory, terms: &Terms) -> Vec<Unit> {
+fn units(inventory: &Inventory, languages: &[Option<&'static str>], terms: &Terms) -> Vec<Unit> {
     // `price.py` names `src/price.py`; a part of a name does not.
     let named = terms.texts.iter().map(|text| text.text.as_str());
     let named = named.filter(|text| text.contains('.')).collect::<Vec<_>>();
     let mut around = ("", about_directory("", terms), Place::of(""));
     let mut units = Vec::with_capacity(inventory.files.len());
-    for file in &inventory.files {
+    for (file, language) in inventory.files.iter().zip(languages) {
         let path = file.path.as_str();
         let (directories, name) = last_split(path, b'/').unwrap_or(("", path));
         if around.0 != directories {
@@ -265,7 +267,7 @@ fn units(inventory: &Inventory, terms: &Terms) -> Vec<Unit> {
         units.push(Unit {
             in_name: terms.bits(stem(name)),
             is_named: named.iter().any(|text| ends_with_path(path, text)),
-            language: language(path),
+            language: *language,
             is_test: place.is_test(name),
             generated: shared.generated || is_generated_name(name),
             ..shared

@@ -10,7 +10,7 @@ use act_kit::world::Repository;
 use std::collections::BTreeMap;
 
 /// Maximum number of files in the sample, and of bytes that are read of each.
-const FILES: usize = 240;
+const FILES: usize = 160;
 const BYTES: u64 = 64 << 10;
 /// Minimum number of cases that make a convention.
 const FEW: u32 = 3;
@@ -36,8 +36,11 @@ impl Counts {
         value: &str,
         at: (&str, u32),
     ) {
-        let case =
-            self.0.entry((topic, language)).or_default().entry(value.to_owned()).or_default();
+        let cases = self.0.entry((topic, language)).or_default();
+        let case = match cases.get_mut(value) {
+            Some(case) => case,
+            None => cases.entry(value.to_owned()).or_default(),
+        };
         case.0 += 1;
         if case.1.len() < EXAMPLES && case.1.last().is_none_or(|last| last.path != at.0) {
             case.1.push(Example { path: at.0.to_owned(), line: at.1 });
@@ -122,7 +125,8 @@ fn file(language: &'static str, path: &str, trimmed: &[&str], counts: &mut Count
     match language {
         "Python" | "JavaScript" | "TypeScript" => {
             for (number, line) in lines().filter(|(_, line)| !is_comment(line)) {
-                match line.find(['"', '\'']).map(|at| &line[at..]) {
+                let quote = line.bytes().position(|byte| matches!(byte, b'"' | b'\''));
+                match quote.map(|at| &line[at..]) {
                     Some(rest) if rest.starts_with("\"\"\"") || rest.starts_with("'''") => {}
                     Some(rest) if rest.starts_with('"') => {
                         counts.add("quotes", here, "double", (path, number))
@@ -257,13 +261,18 @@ fn defined<'l>(language: &str, line: &'l str) -> Option<&'l str> {
 /// Returns the style of a name that has more than one word.
 fn naming(name: &str) -> Option<&'static str> {
     let name = name.trim_matches(['_', '-', '.']);
-    let upper = name.chars().any(char::is_uppercase);
-    let lower = name.chars().any(char::is_lowercase);
+    let (mut upper, mut lower, mut hyphen, mut underscore) = (false, false, false, false);
+    for c in name.chars() {
+        upper |= c.is_uppercase();
+        lower |= c.is_lowercase();
+        hyphen |= c == '-';
+        underscore |= c == '_';
+    }
     let begins_upper = name.chars().next().is_some_and(char::is_uppercase);
     match () {
-        () if name.contains('-') => Some("kebab-case"),
-        () if name.contains('_') && !upper => Some("snake_case"),
-        () if name.contains('_') => None,
+        () if hyphen => Some("kebab-case"),
+        () if underscore && !upper => Some("snake_case"),
+        () if underscore => None,
         () if begins_upper && lower => Some("PascalCase"),
         () if upper && lower => Some("camelCase"),
         _ => None,

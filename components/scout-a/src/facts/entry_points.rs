@@ -12,7 +12,7 @@ const MANIFESTS: usize = 200;
 const BYTES: u64 = 256 << 10;
 /// Maximum number of Python files that are read to see whether they are scripts, nearest to the root first: people start those,
 /// and reading each file of a large repository would take longer than everything else that is asked about it.
-const SCRIPTS: usize = 400;
+const SCRIPTS: usize = 150;
 
 pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     let begins = |at: &u32| {
@@ -37,14 +37,10 @@ fn scripts(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     let mut paths = python.map(|at| survey.path(at)).collect::<Vec<_>>();
     paths.sort_by_cached_key(|path| path.matches('/').count());
     paths.truncate(SCRIPTS);
-    let starts = |line: &[u8]| {
-        line.starts_with(b"if __name__ == \"__main__\"")
-            || line.starts_with(b"if __name__ == '__main__'")
-    };
     let mut found = vec![];
     for part in paths.chunks(64) {
         for (path, text) in part.iter().zip(repository.read(part, BYTES)) {
-            if text.is_ok_and(|text| text.split(|byte| *byte == b'\n').any(starts)) {
+            if text.is_ok_and(|text| is_program(&text)) {
                 found.push((*path).to_owned());
             }
         }
@@ -52,13 +48,23 @@ fn scripts(repository: &dyn Repository, survey: &Survey) -> Vec<String> {
     found
 }
 
+/// Returns whether a line of a Python file tests whether it is run as a program.
+fn is_program(text: &[u8]) -> bool {
+    let lines = std::iter::once(0).chain(memchr::memchr_iter(b'\n', text).map(|end| end + 1));
+    lines.map(|begin| &text[begin..]).any(|line| {
+        line.strip_prefix(b"if __name__ == ").is_some_and(|rest| {
+            rest.starts_with(b"\"__main__\"") || rest.starts_with(b"'__main__'")
+        })
+    })
+}
+
 fn is_named(path: &str) -> bool {
-    let depth = path.matches('/').count();
+    let depth = || path.matches('/').count();
     match name(path) {
         "__main__.py" | "manage.py" | "wsgi.py" | "asgi.py" => true,
-        "main.py" | "app.py" | "cli.py" => depth <= 2,
+        "main.py" | "app.py" | "cli.py" => depth() <= 2,
         "index.js" | "index.mjs" | "index.ts" | "main.ts" | "main.js" | "server.js"
-        | "server.ts" => depth <= 1,
+        | "server.ts" => depth() <= 1,
         "lib.rs" => directory(path) == "src" || directory(path).ends_with("/src"),
         _ => false,
     }

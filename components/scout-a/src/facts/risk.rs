@@ -4,13 +4,14 @@ use super::Tests;
 use crate::survey::Survey;
 use act_kit::reports::facts_a::Risk;
 use act_kit::reports::report_a::Level;
+use std::cmp::Reverse;
 
 /// Rates every parsed product file, most risky first.
 pub(super) fn of<'s>(
     survey: &'s Survey,
     tests: &'s Tests,
 ) -> impl ExactSizeIterator<Item = Risk> + 's {
-    let mut fan_in = vec![0; survey.units.len()];
+    let mut fan_in = vec![0_u32; survey.units.len()];
     survey.edges.iter().for_each(|(_, to)| fan_in[*to as usize] += 1);
     let files = survey.all().filter(|at| survey.is_product(*at) && survey.unit(*at).parsed);
     let mut found = files
@@ -18,11 +19,15 @@ pub(super) fn of<'s>(
             let unit = survey.unit(at);
             let tested = tests.is_exercised(at);
             let points = points(fan_in[at as usize], unit.lines, tested, unit.exported);
-            (points, fan_in[at as usize], at, tested)
+            // One number for points, importers and the place, because large repositories have many to sort.
+            let rank = u64::from(points) << 60 | u64::from(fan_in[at as usize]) << 32;
+            (Reverse(rank | u64::from(u32::MAX - at)), tested)
         })
         .collect::<Vec<_>>();
-    found.sort_by(|a, b| (b.0, b.1, a.2).cmp(&(a.0, a.1, b.2)));
-    found.into_iter().map(|(points, fan_in, at, tested)| {
+    found.sort_unstable();
+    found.into_iter().map(|(Reverse(rank), tested)| {
+        let (points, fan_in) = ((rank >> 60) as u32, (rank >> 32 & 0xfff_ffff) as u32);
+        let at = u32::MAX - rank as u32;
         let unit = survey.unit(at);
         Risk {
             path: survey.path(at).to_owned(),

@@ -4,7 +4,7 @@
 use super::Resolver;
 use act_kit::paths::{directory, join, normal, resolve, upwards};
 
-const ENDINGS: [&str; 9] = ["ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "d.ts"];
+const ENDINGS: [&str; 9] = [".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs", ".d.ts"];
 
 pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<usize> {
     let found = match target.starts_with('.') {
@@ -17,20 +17,19 @@ pub(super) fn files(resolver: &Resolver<'_>, from: &str, target: &str) -> Vec<us
 /// Finds a file, with or without its extension, or the `index` file of a directory.
 fn module(resolver: &Resolver<'_>, place: &str) -> Option<usize> {
     let whole = resolver.find(place);
-    let ended = || resolver.first(ENDINGS.iter().map(|ending| format!("{place}.{ending}")));
+    let ended = || resolver.ended(place, &ENDINGS);
     // TypeScript code imports `a.ts` as `a.js`.
     let compiled = || {
         let (stem, ending) = place.rsplit_once('.')?;
         let endings: &[&str] = match ending {
-            "js" => &["ts", "tsx", "jsx"],
-            "mjs" => &["mts"],
-            "cjs" => &["cts"],
+            "js" => &[".ts", ".tsx", ".jsx"],
+            "mjs" => &[".mts"],
+            "cjs" => &[".cts"],
             _ => &[],
         };
-        resolver.first(endings.iter().map(|ending| format!("{stem}.{ending}")))
+        resolver.ended(stem, endings)
     };
-    let index =
-        || resolver.first(ENDINGS.iter().map(|ending| join(place, &format!("index.{ending}"))));
+    let index = || resolver.ended(&join(place, "index"), &ENDINGS);
     whole.or_else(ended).or_else(compiled).or_else(index)
 }
 

@@ -73,6 +73,17 @@ impl<'i> Resolver<'i> {
         paths.into_iter().find_map(|path| self.find(&path))
     }
 
+    /// Returns the file that a path means with the first of these endings that exists. One text is made for all of them.
+    fn ended(&self, place: &str, endings: &[&str]) -> Option<usize> {
+        let mut path = String::with_capacity(place.len() + 16);
+        path.push_str(place);
+        endings.iter().find_map(|ending| {
+            path.truncate(place.len());
+            path.push_str(ending);
+            self.find(&path)
+        })
+    }
+
     fn path(&self, at: usize) -> &'i str {
         &self.inventory.files[at].path
     }

@@ -86,5 +86,5 @@ fn below(
 }
 
 fn file(resolver: &Resolver<'_>, place: &str) -> Option<usize> {
-    resolver.first([format!("{place}.py"), format!("{place}/__init__.py"), format!("{place}.pyi")])
+    resolver.ended(place, &[".py", "/__init__.py", ".pyi"])
 }

@@ -39,7 +39,7 @@ fn file(resolver: &Resolver<'_>, from: &str, target: &str) -> Option<usize> {
 fn within(resolver: &Resolver<'_>, base: &str, parts: &[&str]) -> Option<usize> {
     (1..=parts.len().min(12)).rev().find_map(|count| {
         let place = join(base, &parts[..count].join("/"));
-        resolver.first([format!("{place}.rs"), format!("{place}/mod.rs")])
+        resolver.ended(&place, &[".rs", "/mod.rs"])
     })
 }
 

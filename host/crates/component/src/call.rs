@@ -7,6 +7,7 @@
 //! returns, and a thread that hangs in the kernel delays no other call. The answer is sent before the memory of the
 //! component is given back, so that nobody waits for that.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,6 +39,7 @@ use crate::host::{LoadedComponent, ScoutComponent, ToolCode, ToolComponent};
 use crate::limits::GrowthLimits;
 use crate::meter::Meter;
 use crate::outbound::Outbound;
+use crate::symbols::Expected;
 use crate::wasi::{self, Output};
 use crate::workers::Fate;
 use act_core::consent::Answer;
@@ -524,6 +526,8 @@ pub(crate) struct CallContext {
     pub(crate) scratch: Option<Overlay>,
     /// Outlines that earlier calls stored.
     pub(crate) outlines: Option<Arc<Index>>,
+    /// What the component is going to ask for, the next first.
+    pub(crate) expected: VecDeque<Expected>,
     pub(crate) model: Option<ModelSession>,
     pub(crate) meters: Arc<Meters>,
     pub(crate) denials: Denials,
@@ -600,6 +604,7 @@ impl CallContext {
             writer: writer.filter(|_| grant.repo_write),
             scratch,
             outlines: component.outlines.clone(),
+            expected: VecDeque::new(),
             model: model.filter(|_| grant.llm.is_some()).map(session),
             denials: Denials::new(&name, emitter.clone(), audit.clone(), Arc::clone(&meters)),
             audit,

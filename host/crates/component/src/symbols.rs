@@ -6,6 +6,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
+use std::thread::JoinHandle;
 use std::time::SystemTime;
 
 use crate::bindings::refusal_text;
@@ -33,6 +34,8 @@ const READ_AT_ONCE: usize = 64;
 const ENTRY: usize = 48;
 /// Maximum number of files that one call works on at a time.
 const AT_ONCE: usize = 4;
+/// Number of answers that a component may expect: that of its next request, and the one after it.
+const EXPECTED: usize = 2;
 /// Number of threads of one call. It is determined once, because the system reads a dozen files to count its processors.
 static THREADS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE));
@@ -47,7 +50,7 @@ impl Host for State {
         paths: Vec<String>,
     ) -> wasmtime::Result<Vec<Result<wit::Outline, Refusal>>> {
         let query = Query { stored: |stored: &Stored<'_>| stored.outline(), make: Outline::clone };
-        let answers = self.answers(&paths, &query)?.into_iter();
+        let answers = self.answers(&paths, &query, None)?.into_iter();
         Ok(answers.map(|answer| answer.map(outline)).collect())
     }
 
@@ -56,7 +59,7 @@ impl Host for State {
         paths: Vec<String>,
         names: Vec<String>,
     ) -> wasmtime::Result<Vec<Result<wit::Summary, Refusal>>> {
-        let answers = self.all_summaries(&paths, &names)?.into_iter();
+        let answers = self.all_summaries(&paths, &names, None, None)?.into_iter();
         Ok(answers.map(|answer| answer.map(wit_summary)).collect())
     }
 
@@ -65,17 +68,128 @@ impl Host for State {
         paths: Vec<String>,
         names: Vec<String>,
     ) -> wasmtime::Result<wit::SummaryTable> {
-        Ok(table::of(self.all_summaries(&paths, &names)?))
+        let (wanted, found) = match self.expected(&paths, &names) {
+            Some((wanted, Prepared::Table(table))) => match self.whole(&paths, table)? {
+                Some(table) => return Ok(table),
+                None => (Some(wanted), None),
+            },
+            Some((wanted, Prepared::Files(found))) => (Some(wanted), Some(found)),
+            None => (None, None),
+        };
+        Ok(table::of(self.all_summaries(&paths, &names, wanted, found)?))
+    }
+
+    fn expect_summaries(&mut self, paths: Vec<String>, names: Vec<String>) -> wasmtime::Result<()> {
+        let (Some(reading), Some(index)) = (&self.call.read, &self.call.outlines) else {
+            return Ok(());
+        };
+        if paths.len() > BATCH || *THREADS < 2 {
+            return Ok(());
+        }
+        let of_last = self.call.expected.back().filter(|last| last.names == names);
+        let wanted = match of_last.map(|last| Arc::clone(&last.wanted)) {
+            Some(wanted) => wanted,
+            None => match NameFilter::new(&names) {
+                Ok(wanted) => Arc::new(wanted),
+                // The request says what is wrong with the names.
+                Err(_) => return Ok(()),
+            },
+        };
+        if self.call.expected.len() == EXPECTED
+            && let Some(dropped) = self.call.expected.pop_front()
+        {
+            // It would add its thread to those of the others.
+            let _ = dropped.found.join();
+        }
+        let (view, index, paths) = (reading.view.clone(), Arc::clone(index), Arc::new(paths));
+        let (of_thread, filter) = (Arc::clone(&paths), Arc::clone(&wanted));
+        let find = move || Prepared::of(&view, &index, &of_thread, &filter);
+        let thread = std::thread::Builder::new().name("expected files".to_owned()).spawn(find);
+        if let Ok(found) = thread {
+            self.call.expected.push_back(Expected { paths, names, wanted, found });
+        }
+        Ok(())
+    }
+}
+
+/// Files that a component is going to ask for, and the thread that looks for them in the index.
+pub(crate) struct Expected {
+    paths: Arc<Vec<String>>,
+    names: Vec<String>,
+    wanted: Arc<NameFilter>,
+    found: JoinHandle<Prepared>,
+}
+
+/// What such a thread has found.
+enum Prepared {
+    /// The answer, because the index knows all files by their state.
+    Table(WholeTable),
+    Files(Found<Summary>),
+}
+
+/// An answer of which nothing was counted and recorded yet.
+struct WholeTable {
+    table: wit::SummaryTable,
+    /// Bytes of the answer.
+    cost: usize,
+    sizes: Vec<u64>,
+}
+
+impl Prepared {
+    fn of(view: &RepoView, index: &Index, paths: &[String], wanted: &NameFilter) -> Self {
+        let found = find(view, index, paths, |stored| summary(stored, wanted));
+        let whole = found.known.iter().all(Option::is_some);
+        if !whole || found.closed.iter().any(Option::is_none) {
+            return Self::Files(found);
+        }
+        let sizes: Vec<_> = found.closed.into_iter().flatten().map(|closed| closed.size).collect();
+        let summaries: Vec<_> = found.known.into_iter().flatten().collect();
+        let cost = summaries.iter().map(Answer::cost).sum();
+        let answers = summaries.into_iter().zip(&sizes);
+        let answers = answers.map(|(answer, size)| Ok(SizedAnswer { answer, size: *size }));
+        Self::Table(WholeTable { table: table::of(answers.collect()), cost, sizes })
     }
 }
 
 impl State {
+    /// Returns what was found for files that were expected.
+    fn expected(
+        &mut self,
+        paths: &[String],
+        names: &[String],
+    ) -> Option<(Arc<NameFilter>, Prepared)> {
+        let is = |one: &Expected| one.names == names && *one.paths == paths;
+        let at = self.call.expected.iter().position(is)?;
+        let Expected { wanted, found, .. } = self.call.expected.remove(at)?;
+        Some((wanted, found.join().ok()?))
+    }
+
+    /// Counts and records the files of a whole answer. Returns `None`, and counts nothing, if a limit does not leave all of it.
+    fn whole(
+        &mut self,
+        paths: &[String],
+        WholeTable { table, cost, sizes }: WholeTable,
+    ) -> wasmtime::Result<Option<wit::SummaryTable>> {
+        self.call.go_on()?;
+        let Some(reading) = &self.call.read else { return Ok(None) };
+        let room = usize::try_from(self.call.grant.limits.host_call_bytes).unwrap_or(usize::MAX);
+        let fits = cost <= room && sizes.iter().all(|size| *size <= reading.caps.file_bytes);
+        if !fits || !self.call.meters.repo_read.bytes.take(sizes.iter().sum()) {
+            return Ok(None);
+        }
+        paths.iter().for_each(|path| reading.view.record_read(path));
+        Ok(Some(table))
+    }
+
+    /// `wanted` and `found` are what is known of the request already.
     fn all_summaries(
         &mut self,
         paths: &[String],
         names: &[String],
+        wanted: Option<Arc<NameFilter>>,
+        found: Option<Found<Summary>>,
     ) -> wasmtime::Result<Vec<Result<SizedAnswer<Summary>, Refusal>>> {
-        let wanted = match NameFilter::new(names) {
+        let wanted = match wanted.map_or_else(|| NameFilter::new(names).map(Arc::new), Ok) {
             Ok(wanted) => wanted,
             Err(error) => {
                 let refusal = || Refusal::Invalid(refusal_text("bad_arguments", error));
@@ -83,7 +197,8 @@ impl State {
             }
         };
         let make = |outline: &Outline| Summary::of(outline.clone(), &wanted);
-        self.answers(paths, &Query { stored: |stored: &Stored<'_>| summary(stored, &wanted), make })
+        let stored = |stored: &Stored<'_>| summary(stored, &wanted);
+        self.answers(paths, &Query { stored, make }, found)
     }
 }
 
@@ -108,6 +223,7 @@ impl State {
         &mut self,
         paths: &[String],
         query: &Query<impl Fn(&Stored<'_>) -> Option<T> + Sync, impl Fn(&Outline) -> T>,
+        mut found: Option<Found<T>>,
     ) -> wasmtime::Result<Vec<Result<SizedAnswer<T>, Refusal>>> {
         let Some(reading) = &self.call.read else {
             let refusal = self.call.refuse(Capability::RepoRead, "repo.symbols");
@@ -125,7 +241,8 @@ impl State {
             usize::try_from(self.call.grant.limits.host_call_bytes).unwrap_or(usize::MAX);
         let mut answers = Vec::with_capacity(paths.len());
         for batch in paths.chunks(BATCH) {
-            let answered = if room > 0 { work.answer_all(batch, query) } else { vec![] };
+            let found = found.take();
+            let answered = if room > 0 { work.answer_all(batch, query, found) } else { vec![] };
             // A stopped call gets no answer at all, not even for the files that were looked at.
             self.call.go_on()?;
             let answered = answered.into_iter().map(Some).chain(std::iter::repeat_with(|| None));
@@ -273,17 +390,15 @@ struct Work<'q> {
 
 /// A file that can be parsed. It is opened only where the index does not know its state.
 enum Seen<'v> {
-    Closed { place: Place, size: u64 },
+    Closed(Closed),
     Open(Box<Opened<'v>>),
 }
 
-impl Seen<'_> {
-    fn place(&self) -> Option<Place> {
-        match self {
-            Self::Closed { place, .. } => Some(*place),
-            Self::Open(opened) => opened.place,
-        }
-    }
+/// The state of a file that was not opened.
+#[derive(Clone, Copy)]
+struct Closed {
+    place: Place,
+    size: u64,
 }
 
 /// An open file that can be parsed.
@@ -311,20 +426,41 @@ struct Source {
 }
 
 impl Work<'_> {
-    /// One answer for each path, in their order.
+    /// One answer for each path, in their order. `found` is what was found for these paths already.
     fn answer_all<T: Send>(
         &self,
         paths: &[String],
         query: &Query<impl Fn(&Stored<'_>) -> Option<T> + Sync, impl Fn(&Outline) -> T>,
+        found: Option<Found<T>>,
     ) -> Vec<Result<SizedAnswer<T>, Unread>> {
-        // Files of one directory follow each other, and it is opened once for all of them.
-        let runs: Vec<_> = paths.chunk_by(|a, b| directory(a) == directory(b)).collect();
-        let seen = in_parallel(&runs, |run| self.see_all(run));
-        let seen: Vec<_> = seen.into_iter().flatten().collect();
-        let places: Vec<_> = seen.iter().map(|file| file.as_ref().ok()?.place()).collect();
-        let known = self.index.as_ref().map(|index| index.by_place(&places, &query.stored));
-        let mut known = known.unwrap_or_default();
+        let search = || Some(find(&self.view, self.index.as_ref()?, paths, &query.stored));
+        let Found { mut closed, mut known } = found.or_else(search).unwrap_or_default();
+        closed.resize_with(paths.len(), || None);
         known.resize_with(paths.len(), || None);
+        let to_open = paths.iter().zip(&closed).filter(|(_, closed)| closed.is_none());
+        let to_open: Vec<_> = to_open.map(|(path, _)| path).collect();
+        let mut opened = in_parallel(&to_open, |path| self.open(path)).into_iter();
+        let seen: Vec<_> = closed
+            .into_iter()
+            .map(|closed| match closed {
+                Some(_) if self.meters.repo_read.bytes.left() == 0 => Err(Unread::Spent),
+                Some(closed) => Ok(Seen::Closed(closed)),
+                None => match opened.next() {
+                    Some(opened) => opened.map(|opened| Seen::Open(Box::new(opened))),
+                    None => Err(Unread::Stopped),
+                },
+            })
+            .collect();
+        if let Some(index) = self.index.as_ref().filter(|_| !to_open.is_empty()) {
+            let places = seen.iter().map(|file| match file {
+                Ok(Seen::Open(opened)) => opened.place,
+                _ => None,
+            });
+            let more = index.by_place(&places.collect::<Vec<_>>(), &query.stored);
+            for (known, more) in known.iter_mut().zip(more) {
+                *known = known.take().or(more);
+            }
+        }
         let (mut seen, mut known) = (seen.into_iter(), known.into_iter());
         let mut answers = Vec::with_capacity(paths.len());
         for part in paths.chunks(READ_AT_ONCE) {
@@ -353,7 +489,7 @@ impl Work<'_> {
             .collect();
         let read = in_parallel(&unknown, |(path, file)| match file {
             Seen::Open(opened) => self.read(opened),
-            Seen::Closed { .. } => self.open(path).and_then(|opened| self.read(&opened)),
+            Seen::Closed(_) => self.open(path).and_then(|opened| self.read(&opened)),
         });
         drop(unknown);
         let mut read = read.into_iter();
@@ -362,10 +498,12 @@ impl Work<'_> {
         for ((path, file), known) in paths.iter().zip(seen).zip(known) {
             let answer = match (file, known) {
                 (Err(unread), _) => Err(unread),
-                (Ok(Seen::Closed { size, .. }), Some(answer)) => self.count(size).map(|()| {
-                    self.view.record_read(path);
-                    SizedAnswer { answer, size }
-                }),
+                (Ok(Seen::Closed(Closed { size, .. })), Some(answer)) => {
+                    self.count(size).map(|()| {
+                        self.view.record_read(path);
+                        SizedAnswer { answer, size }
+                    })
+                }
                 (Ok(Seen::Open(opened)), Some(answer)) => {
                     let size = opened.file.size();
                     self.count(size).map(|()| {
@@ -439,24 +577,6 @@ impl Work<'_> {
         fits.then_some(()).ok_or(Unread::Spent)
     }
 
-    /// Looks at files of one directory, each without opening it where that is enough.
-    fn see_all(&self, paths: &[String]) -> Vec<Result<Seen<'_>, Unread>> {
-        let directory = paths.first().filter(|_| self.index.is_some());
-        let directory = directory.and_then(|path| OpenDirectory::around(&self.view, path));
-        let see = |path: &String| {
-            let directory = directory.as_ref().filter(|_| Language::of(path, &[]).is_some());
-            match directory.and_then(|directory| directory.stat(path)) {
-                Some(_) if self.meters.repo_read.bytes.left() == 0 => Err(Unread::Spent),
-                Some(stat) => {
-                    let size = u64::try_from(stat.st_size).unwrap_or(0);
-                    Ok(Seen::Closed { place: Place::new(Stamp::of(&stat), path), size })
-                }
-                None => self.open(path).map(|opened| Seen::Open(Box::new(opened))),
-            }
-        };
-        paths.iter().map(see).collect()
-    }
-
     fn open(&self, path: &str) -> Result<Opened<'_>, Unread> {
         if (self.stopped)() {
             return Err(Unread::Stopped);
@@ -497,6 +617,47 @@ impl Work<'_> {
         };
         Ok(ReadFile { size, source })
     }
+}
+
+/// What is known of files without opening any of them.
+struct Found<T> {
+    /// `None` for a file that has to be opened.
+    closed: Vec<Option<Closed>>,
+    /// What the index has of the files that it knows by their state.
+    known: Vec<Option<T>>,
+}
+
+impl<T> Default for Found<T> {
+    fn default() -> Self {
+        Self { closed: vec![], known: vec![] }
+    }
+}
+
+/// Looks for files in the index. Nothing is counted and nothing is recorded.
+fn find<T: Send>(
+    view: &RepoView,
+    index: &Index,
+    paths: &[String],
+    stored: impl Fn(&Stored<'_>) -> Option<T> + Sync,
+) -> Found<T> {
+    // Files of one directory follow each other, and it is opened once for all of them.
+    let runs: Vec<_> = paths.chunk_by(|a, b| directory(a) == directory(b)).collect();
+    let closed: Vec<_> =
+        in_parallel(&runs, |run| closed_files(view, run)).into_iter().flatten().collect();
+    let places: Vec<_> = closed.iter().map(|closed| closed.map(|closed| closed.place)).collect();
+    Found { known: index.by_place(&places, stored), closed }
+}
+
+/// Looks at files of one directory without opening them, where that is enough.
+fn closed_files(view: &RepoView, paths: &[String]) -> Vec<Option<Closed>> {
+    let around = paths.first().and_then(|path| OpenDirectory::around(view, path));
+    let closed = |path: &String| {
+        let directory = around.as_ref().filter(|_| Language::of(path, &[]).is_some())?;
+        let stat = directory.stat(path)?;
+        let size = u64::try_from(stat.st_size).unwrap_or(0);
+        Some(Closed { place: Place::new(Stamp::of(&stat), path), size })
+    };
+    paths.iter().map(closed).collect()
 }
 
 /// Nice value of the threads that index in the background: they use what steps and Scouts leave.
@@ -564,7 +725,7 @@ fn index_files(index: &Arc<Index>, view: &RepoView, stopped: &(dyn Fn() -> bool 
             if stopped() {
                 return;
             }
-            work.answer_all(batch, &query);
+            work.answer_all(batch, &query, None);
         }
         cursor = page.next;
         if cursor.is_none() {
@@ -639,7 +800,7 @@ mod tests {
             };
             let stored = |_: &Stored<'_>| None::<Outline>;
             let query = Query { stored, make: Outline::clone };
-            let answers = work.answer_all(&paths, &query);
+            let answers = work.answer_all(&paths, &query, None);
             let given: Vec<_> =
                 (0..40).filter(|n| answers.get(*n).is_some_and(Result::is_ok)).collect();
             let expected: Vec<_> = (0..20).chain([21, 23, 25]).collect();
@@ -688,7 +849,7 @@ mod tests {
         let view = RepoView::open(root.path(), Profile::Scout).unwrap();
         let paths = ["a.py".to_owned()];
         let query = Query { stored: |stored: &Stored<'_>| stored.outline(), make: Outline::clone };
-        let ask = || names(work(&view, &index).answer_all(&paths, &query));
+        let ask = || names(work(&view, &index).answer_all(&paths, &query, None));
         assert_eq!(ask(), ["first"]);
         // The file is too young to be known by its state.
         assert_eq!(known(&view, &index, &paths), 0);
@@ -709,6 +870,47 @@ mod tests {
         std::fs::write(&path, "def again():\n    pass\n").unwrap();
         std::fs::File::options().write(true).open(&path).unwrap().set_times(long_ago).unwrap();
         assert_eq!(ask(), ["again"]);
+    }
+
+    // SYMBOLS-10
+    #[test]
+    fn what_was_found_before_gives_the_same_answers_and_counts_nothing() {
+        let (root, dir) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let write = |name: &str, text: &str| {
+            std::fs::write(root.path().join(name), text).unwrap();
+        };
+        write("a.py", "def first():\n    pass\n");
+        write("b.txt", "no source\n");
+        write("c.py", "def third():\n    pass\n");
+        write(".env", "KEY=1\n");
+        std::os::unix::fs::symlink("a.py", root.path().join("link.py")).unwrap();
+        std::thread::sleep(Duration::from_millis(2_100));
+        let paths = ["a.py", "b.txt", "missing.py", "link.py", ".env", "c.py"].map(str::to_owned);
+        let (view, index) = (RepoView::open(root.path(), Profile::Scout).unwrap(), own(&dir));
+        let query = Query { stored: |stored: &Stored<'_>| stored.outline(), make: Outline::clone };
+        let left = |work: &Work<'_>| work.meters.repo_read.bytes.left();
+        let answers = |found: Option<Found<Outline>>| {
+            let work = work(&view, &index);
+            let before = left(&work);
+            let answers = work.answer_all(&paths, &query, found).into_iter();
+            let names = |answer: SizedAnswer<Outline>| {
+                answer.answer.symbols.into_iter().map(|one| one.name).collect::<Vec<_>>()
+            };
+            let answers: Vec<_> = answers.map(|answer| answer.ok().map(names)).collect();
+            (answers, before - left(&work))
+        };
+        let first = answers(None);
+        let is = |name: &str| Some(vec![name.to_owned()]);
+        assert_eq!(first.0, [is("first"), None, None, is("first"), None, is("third")]);
+        let found = find(&view, &index, &paths, &query.stored);
+        let known = found.known.iter().map(Option::is_some).collect::<Vec<_>>();
+        assert_eq!(known, [true, false, false, false, false, true], "links are opened");
+        assert_eq!(answers(Some(found)), first);
+        // The file has changed since: its answer is that of the moment at which it was looked for.
+        let found = find(&view, &index, &paths, &query.stored);
+        write("a.py", "def other():\n    pass\n");
+        assert_eq!(answers(Some(found)).0[0], is("first"));
+        assert_eq!(answers(None).0[0], is("other"));
     }
 
     // SYMBOLS-9

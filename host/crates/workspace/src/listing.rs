@@ -12,6 +12,8 @@ use std::collections::{BTreeMap, BinaryHeap, HashSet};
 use std::ops::Bound;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::{Scope, ScopedJoinHandle};
 
 use act_fs::{DIRECTORY, MAX_DEPTH, READ};
 use rustix::fs::{AtFlags, Dir, FileType, Mode, Stat};
@@ -35,6 +37,11 @@ const MAX_NAMES: usize = 2_000_000;
 const BETWEEN_CHECKS: usize = 1_024;
 /// Maximum number of entries that one call looks at, in view or not, before it returns a cursor.
 const MAX_LOOKED_AT: usize = 50_000;
+/// Number of entries of an answer from which on a second thread asks for the sizes of files: less than it takes to begin a thread
+/// is not shared.
+const BEFORE_THREAD: usize = 256;
+/// Number of directories that wait open for that thread. A process may have 1,024 open files.
+const OPEN_DIRECTORIES: usize = 32;
 /// Maximum number of paths that one call may name.
 const MAX_UNDER: usize = 256;
 
@@ -98,47 +105,140 @@ pub fn list(
     cursor: Option<&str>,
     limit: usize,
 ) -> Result<Entries, SelectionError> {
-    let mut walk = SelectionWalk::new(view, want, cursor)?;
-    let mut answer = Entries::default();
     let limit = limit.clamp(1, MAX_ENTRIES);
-    let mut not_utf8_before = 0;
-    loop {
-        match walk.step()? {
-            Step::End => {
-                answer.not_utf8 = walk.not_utf8;
-                break;
-            }
-            Step::Pause => {
-                answer.next = walk.at.clone();
-                answer.not_utf8 = match answer.next {
-                    Some(_) => walk.not_utf8_at,
-                    // No name behind which the listing could continue was found, so this is its last page.
-                    None => walk.not_utf8,
-                };
-                break;
-            }
-            Step::Item(item) => {
-                if answer.items.len() >= limit {
-                    answer.next = answer.items.last().map(|last| last.path.clone());
-                    // The next page begins behind the last entry that was given, and counts the names from there on.
-                    answer.not_utf8 = not_utf8_before;
+    std::thread::scope(|scope| {
+        let mut walk = SelectionWalk::new(view, want, cursor)?;
+        let (mut answer, mut sizes) = (Entries::default(), None::<Sizes<'_>>);
+        let mut not_utf8_before = 0;
+        loop {
+            match walk.step()? {
+                Step::End => {
+                    answer.not_utf8 = walk.not_utf8;
                     break;
                 }
-                // The entry may have been removed meanwhile.
-                let Ok(stat) = walk.stat(&item) else { continue };
-                let size = if item.kind == Kind::File {
-                    u64::try_from(stat.st_size).unwrap_or(0)
-                } else {
-                    0
-                };
-                not_utf8_before = walk.not_utf8;
-                answer.items.push(Entry { path: item.path, kind: item.kind, size });
+                Step::Pause => {
+                    answer.next = walk.at.clone();
+                    answer.not_utf8 = match answer.next {
+                        Some(_) => walk.not_utf8_at,
+                        // No name behind which the listing could continue was found, so this is its last page.
+                        None => walk.not_utf8,
+                    };
+                    break;
+                }
+                Step::Item(item) => {
+                    if answer.items.len() >= limit {
+                        answer.next = answer.items.last().map(|last| last.path.clone());
+                        // The next page begins behind the last entry that was given, and counts the names from there on.
+                        answer.not_utf8 = not_utf8_before;
+                        break;
+                    }
+                    let at = answer.items.len();
+                    if at >= BEFORE_THREAD && sizes.is_none() {
+                        sizes = Sizes::begin(scope);
+                    }
+                    let later = sizes.as_mut().zip(walk.plain_file(&item));
+                    let is_later = later.is_some_and(|(sizes, dir)| sizes.add(at, &item.path, dir));
+                    let size = match is_later {
+                        true => 0,
+                        // The entry may have been removed meanwhile.
+                        false => match walk.stat(&item) {
+                            Ok(stat) => size_of(item.kind, &stat),
+                            Err(_) => continue,
+                        },
+                    };
+                    not_utf8_before = walk.not_utf8;
+                    answer.items.push(Entry { path: item.path, kind: item.kind, size });
+                }
             }
         }
+        if let Some(sizes) = sizes {
+            sizes.put_into(&mut answer.items);
+        }
+        answer.cut = walk.cut;
+        answer.truncated = answer.cut || answer.not_utf8 > 0;
+        Ok(answer)
+    })
+}
+
+fn size_of(kind: Kind, stat: &Stat) -> u64 {
+    if kind == Kind::File { u64::try_from(stat.st_size).unwrap_or(0) } else { 0 }
+}
+
+/// A thread that asks for the sizes of files while the walk goes on: half of the time of a long listing is the kernel's.
+struct Sizes<'s> {
+    batches: SyncSender<SizeBatch>,
+    thread: ScopedJoinHandle<'s, Vec<(usize, Option<u64>)>>,
+    batch: Option<SizeBatch>,
+}
+
+/// Files of one directory.
+struct SizeBatch {
+    path: String,
+    dir: OwnedFd,
+    /// The place of each file in the answer, and its name.
+    files: Vec<(usize, String)>,
+}
+
+impl<'s> Sizes<'s> {
+    /// Returns `None` where there is no second processor or no thread for this.
+    fn begin(scope: &'s Scope<'s, '_>) -> Option<Self> {
+        if !std::thread::available_parallelism().is_ok_and(|count| count.get() > 1) {
+            return None;
+        }
+        let (batches, received) = sync_channel::<SizeBatch>(OPEN_DIRECTORIES);
+        let work = move || {
+            let mut sizes = vec![];
+            for SizeBatch { dir, files, .. } in received {
+                sizes.extend(files.into_iter().map(|(at, name)| {
+                    let stat = rustix::fs::statat(&dir, name, AtFlags::SYMLINK_NOFOLLOW);
+                    (at, stat.ok().map(|stat| size_of(Kind::File, &stat)))
+                }));
+            }
+            sizes
+        };
+        let thread = std::thread::Builder::new().name("listing".to_owned());
+        let thread = thread.spawn_scoped(scope, work).ok()?;
+        Some(Self { batches, thread, batch: None })
     }
-    answer.cut = walk.cut;
-    answer.truncated = answer.cut || answer.not_utf8 > 0;
-    Ok(answer)
+
+    /// Adds a file of a directory. Returns false if the directory cannot be kept open for the thread.
+    fn add(&mut self, at: usize, path: &str, dir: BorrowedFd<'_>) -> bool {
+        let (directory, name) = path.rsplit_once('/').unwrap_or(("", path));
+        if self.batch.as_ref().is_none_or(|batch| batch.path != directory) {
+            let Ok(dir) = dir.try_clone_to_owned() else { return false };
+            let batch = SizeBatch { path: directory.to_owned(), dir, files: vec![] };
+            self.send(Some(batch));
+        }
+        if let Some(batch) = &mut self.batch {
+            batch.files.push((at, name.to_owned()));
+        }
+        true
+    }
+
+    /// Gives the files so far to the thread, and begins with others.
+    fn send(&mut self, next: Option<SizeBatch>) {
+        if let Some(batch) = std::mem::replace(&mut self.batch, next) {
+            let _ = self.batches.send(batch);
+        }
+    }
+
+    /// Puts the sizes into an answer. Entries that were removed meanwhile are left out.
+    fn put_into(mut self, items: &mut Vec<Entry>) {
+        self.send(None);
+        let Self { batches, thread, .. } = self;
+        drop(batches);
+        let mut gone = HashSet::new();
+        for (at, size) in thread.join().unwrap_or_default() {
+            match (items.get_mut(at), size) {
+                (Some(item), Some(size)) => item.size = size,
+                _ => drop(gone.insert(at)),
+            }
+        }
+        if !gone.is_empty() {
+            let mut at = 0..;
+            items.retain(|_| at.next().is_some_and(|at| !gone.contains(&at)));
+        }
+    }
 }
 
 /// Returns the paths of all files in view, without looking at the files.
@@ -377,6 +477,13 @@ impl<'v> SelectionWalk<'v> {
     fn is_wanted(&self, path: &str, kind: Kind) -> bool {
         (self.kinds.is_empty() || self.kinds.contains(&kind))
             && (self.globs.is_empty() || self.globs.matches(path))
+    }
+
+    /// Returns the directory of the item that the last step returned, if the item is a file in it and of no overlay.
+    fn plain_file(&self, item: &Item) -> Option<BorrowedFd<'_>> {
+        let is_plain =
+            item.kind == Kind::File && item.seen.is_none() && !self.view.is_in_overlay(&item.path);
+        self.walk.as_ref().filter(|_| is_plain)?.dir()
     }
 
     /// Returns the metadata of the item that the last step returned, without following a link.

@@ -1,7 +1,7 @@
 //! The capability `repo.read`: the filtered view of the repository, as the preopened directory `/repo` (`files`), in
 //! batches through `repo.read` (here), and as outlines through `repo.symbols` (`symbols`).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::{Mutex, PoisonError};
 
 use wasmtime::component::{HasSelf, Linker};
@@ -178,7 +178,7 @@ pub(crate) struct ReadMeters {
 
 #[derive(Debug, Default)]
 struct Files {
-    paths: BTreeSet<Box<str>>,
+    paths: HashSet<Box<str>>,
     bytes: usize,
     /// Reads of files for whose paths there was no room.
     unnamed: u64,
@@ -224,7 +224,9 @@ impl ReadMeters {
     /// SHA-256 of the sorted paths, each followed by a line feed.
     pub(crate) fn files_sha256(&self) -> String {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let list: String = files.paths.iter().flat_map(|path| [&**path, "\n"]).collect();
+        let mut paths: Vec<_> = files.paths.iter().collect();
+        paths.sort_unstable();
+        let list: String = paths.into_iter().flat_map(|path| [&**path, "\n"]).collect();
         act_workspace::digest(list.as_bytes())
     }
 

@@ -270,3 +270,28 @@ fn names_that_are_not_utf8_are_counted_once_over_all_pages() {
         }
     }
 }
+
+#[test]
+fn every_file_of_a_long_answer_has_its_own_size() {
+    let root = tempfile::tempdir().unwrap();
+    for directory in 0..40 {
+        let path = root.path().join(format!("d{directory:02}"));
+        fs::create_dir(&path).unwrap();
+        for file in 0..20 {
+            let text = "x".repeat(directory * 20 + file);
+            fs::write(path.join(format!("f{file:02}")), text).unwrap();
+        }
+        std::os::unix::fs::symlink("f00", path.join("link")).unwrap();
+    }
+    let view = RepoView::open(root.path(), Profile::Scout).unwrap();
+    let listed = list(&view, &Selection::default(), None, MAX_ENTRIES).unwrap();
+    assert!(listed.items.len() > 3 * BEFORE_THREAD);
+    for Entry { path, kind, size } in listed.items {
+        let number = |part: &str| part[1..].parse::<u64>().unwrap();
+        let expected = match (kind, path.split_once('/')) {
+            (Kind::File, Some((directory, file))) => number(directory) * 20 + number(file),
+            _ => 0,
+        };
+        assert_eq!(size, expected, "{path}");
+    }
+}
