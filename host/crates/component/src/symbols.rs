@@ -902,12 +902,12 @@ mod tests {
         let first = answers(None);
         let is = |name: &str| Some(vec![name.to_owned()]);
         assert_eq!(first.0, [is("first"), None, None, is("first"), None, is("third")]);
-        let found = find(&view, &index, &paths, &query.stored);
+        let found = find(&view, &index, &paths, query.stored);
         let known = found.known.iter().map(Option::is_some).collect::<Vec<_>>();
         assert_eq!(known, [true, false, false, false, false, true], "links are opened");
         assert_eq!(answers(Some(found)), first);
         // The file has changed since: its answer is that of the moment at which it was looked for.
-        let found = find(&view, &index, &paths, &query.stored);
+        let found = find(&view, &index, &paths, query.stored);
         write("a.py", "def other():\n    pass\n");
         assert_eq!(answers(Some(found)).0[0], is("first"));
         assert_eq!(answers(None).0[0], is("other"));

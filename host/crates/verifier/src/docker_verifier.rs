@@ -758,10 +758,9 @@ impl<'a> Run<'a> {
         let fetch = async {
             let mut allowance = ARTIFACTS;
             let (mut entries, mut cut) = (0, false);
-            let archives = volumes.parts(&STEP_PARTS).await;
-            for (part, archive) in STEP_PARTS.into_iter().zip(archives) {
+            for part in STEP_PARTS {
                 let dir = dir.clone();
-                let received = remote_engine::received(archive, move |archive| {
+                let received = volumes.read_part(part, move |archive| {
                     let left_out = dir.receive(part, archive, &mut allowance)?;
                     Ok((left_out, allowance))
                 });

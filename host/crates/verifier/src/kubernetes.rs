@@ -658,14 +658,9 @@ impl KubernetesApi {
         Ok(())
     }
 
-    /// Kills every process of the steps but the first one, and checks that none is left. None can begin either, unless the host begins
-    /// one.
+    /// Kills every process of the steps but the first one, which does it, and checks that none is left. None can begin either, unless
+    /// the host begins one.
     async fn end_others(&self, container: &str, pod: &str) -> Result<(), DriverError> {
-        let alone = ["alone", ALONE_MILLISECONDS];
-        if matches!(self.ask(pod, STEPS, &alone).await, Ok((0, _))) {
-            return Ok(());
-        }
-        // The steps may leave no room for another process. The first one kills them, which needs none.
         let mark = {
             let mut notes = self.notes();
             let note = notes.pods.get_mut(container).ok_or_else(|| no_such(container))?;
@@ -673,6 +668,7 @@ impl KubernetesApi {
             format!("others-{}", note.closings)
         };
         done(self.ask(pod, LOADER, &["mark", &mark]).await?, "end what a step has left")?;
+        let alone = ["alone", ALONE_MILLISECONDS];
         let (mut code, _) = self.ask(pod, STEPS, &alone).await?;
         if code == KILLED {
             // It began before the others were killed, and was one of them.

@@ -24,16 +24,13 @@ use act_workspace::{
     CopyEntry, CopySet, GitPlace, PathGlobs, RepoView, digest, git_place, is_stored_as_is,
 };
 use bytes::Bytes;
-use futures_util::future::{BoxFuture, join_all};
-use futures_util::stream::{BoxStream, Peekable};
-use futures_util::{FutureExt, StreamExt, stream};
+use futures_util::{StreamExt, stream};
 use rustix::process::geteuid;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use tokio::sync::mpsc;
@@ -473,25 +470,19 @@ impl VolumeStore {
         &self,
         read: impl FnOnce(&mut dyn Read) -> io::Result<T> + Send + 'static,
     ) -> Result<T, InfraError> {
-        let pieces = self.engine.download(&self.name, TREE, Phase::Fetch).peekable();
-        received(pieces, read).await
+        download(&self.engine, &self.name, TREE, read).await
     }
 
-    /// Asks for each of the parts that steps write, as archives below their names. All of them are begun at once, because to begin
-    /// takes longer than most parts do; each is held back until it is read.
-    pub(crate) async fn parts<'a>(&'a self, parts: &[&str]) -> Vec<Pieces<'a>> {
-        let mut downloads: Vec<Pieces<'a>> = vec![];
-        for part in parts {
-            let path = format!("{PARTS}/{part}");
-            downloads.push(self.engine.download(&self.name, &path, Phase::Fetch).peekable());
-        }
-        let mut begun: Vec<BoxFuture<'_, ()>> = vec![];
-        for pieces in &mut downloads {
-            begun.push(Pin::new(pieces).peek().map(|_| ()).boxed());
-        }
-        // Who reads a part that did not begin in time waits for it once more, and reports that.
-        let _ = tokio::time::timeout(WORK, join_all(begun)).await;
-        downloads
+    /// Reads one of the parts that steps write, as an archive below its name.
+    ///
+    /// # Errors
+    /// The engine fails, or `read` does.
+    pub(crate) async fn read_part<T: Send + 'static>(
+        &self,
+        part: &str,
+        read: impl FnOnce(&mut dyn Read) -> io::Result<T> + Send + 'static,
+    ) -> Result<T, InfraError> {
+        download(&self.engine, &self.name, &format!("{PARTS}/{part}"), read).await
     }
 
     /// Removes the volumes and releases the shared cache. Call this after the container of the steps is gone.
@@ -657,20 +648,17 @@ async fn upload<T: Send + 'static>(
     }
 }
 
-/// An archive that the engine sends.
-pub(crate) type Pieces<'a> = Peekable<BoxStream<'a, Result<Bytes, EngineError>>>;
-
-/// Hands an archive to `unpack`, which need not read it to its end.
-///
-/// # Errors
-/// The engine fails, or `unpack` does.
-pub(crate) async fn received<T: Send + 'static>(
-    mut pieces: Pieces<'_>,
+/// Hands the archive of `path` to `unpack`, which need not read it to its end.
+async fn download<T: Send + 'static>(
+    engine: &Engine,
+    container: &str,
+    path: &str,
     unpack: impl FnOnce(&mut dyn Read) -> io::Result<T> + Send + 'static,
 ) -> Result<T, InfraError> {
     let (sender, receiver) = mpsc::channel::<Bytes>(PIECES_IN_FLIGHT);
     let reading =
         blocking(move || unpack(&mut PieceReader { pieces: receiver, piece: Bytes::new() }));
+    let mut pieces = engine.download(container, path, Phase::Fetch);
     let receiving = async move {
         loop {
             let piece = match tokio::time::timeout(WORK, pieces.next()).await {
