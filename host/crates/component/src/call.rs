@@ -526,7 +526,7 @@ pub(crate) struct CallContext {
     pub(crate) scratch: Option<Overlay>,
     /// Outlines that earlier calls stored.
     pub(crate) outlines: Option<Arc<Index>>,
-    /// What the component is going to ask for, the next first.
+    /// The next requests of the component, as it has announced them.
     pub(crate) expected: VecDeque<Expected>,
     pub(crate) model: Option<ModelSession>,
     pub(crate) meters: Arc<Meters>,

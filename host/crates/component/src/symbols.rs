@@ -36,6 +36,8 @@ const ENTRY: usize = 48;
 const AT_ONCE: usize = 4;
 /// Number of answers that a component may expect: that of its next request, and the one after it.
 const EXPECTED: usize = 2;
+/// Bytes of the files of an expected answer. Answers wait in memory and are about as large as the names in the files at most.
+const EXPECTED_BYTES: u64 = 32 << 20;
 /// Number of threads of one call. It is determined once, because the system reads a dozen files to count its processors.
 static THREADS: LazyLock<usize> =
     LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from).min(AT_ONCE));
@@ -98,7 +100,7 @@ impl Host for State {
         if self.call.expected.len() == EXPECTED
             && let Some(dropped) = self.call.expected.pop_front()
         {
-            // It would add its thread to those of the others.
+            // The thread of the oldest answer ends first, so that a component has two of them at most.
             let _ = dropped.found.join();
         }
         let (view, index, paths) = (reading.view.clone(), Arc::clone(index), Arc::new(paths));
@@ -117,10 +119,10 @@ pub(crate) struct Expected {
     paths: Arc<Vec<String>>,
     names: Vec<String>,
     wanted: Arc<NameFilter>,
-    found: JoinHandle<Prepared>,
+    found: JoinHandle<Option<Prepared>>,
 }
 
-/// What such a thread has found.
+/// The result of such a thread.
 enum Prepared {
     /// The answer, because the index knows all files by their state.
     Table(WholeTable),
@@ -136,18 +138,23 @@ struct WholeTable {
 }
 
 impl Prepared {
-    fn of(view: &RepoView, index: &Index, paths: &[String], wanted: &NameFilter) -> Self {
-        let found = find(view, index, paths, |stored| summary(stored, wanted));
+    /// Returns `None` for files that are too large to be prepared.
+    fn of(view: &RepoView, index: &Index, paths: &[String], wanted: &NameFilter) -> Option<Self> {
+        let closed = closed_files(view, paths);
+        if closed.iter().flatten().map(|closed| closed.size).sum::<u64>() > EXPECTED_BYTES {
+            return None;
+        }
+        let found = find(index, closed, |stored| summary(stored, wanted));
         let whole = found.known.iter().all(Option::is_some);
         if !whole || found.closed.iter().any(Option::is_none) {
-            return Self::Files(found);
+            return Some(Self::Files(found));
         }
         let sizes: Vec<_> = found.closed.into_iter().flatten().map(|closed| closed.size).collect();
         let summaries: Vec<_> = found.known.into_iter().flatten().collect();
         let cost = summaries.iter().map(Answer::cost).sum();
         let answers = summaries.into_iter().zip(&sizes);
         let answers = answers.map(|(answer, size)| Ok(SizedAnswer { answer, size: *size }));
-        Self::Table(WholeTable { table: table::of(answers.collect()), cost, sizes })
+        Some(Self::Table(WholeTable { table: table::of(answers.collect()), cost, sizes }))
     }
 }
 
@@ -161,7 +168,7 @@ impl State {
         let is = |one: &Expected| one.names == names && *one.paths == paths;
         let at = self.call.expected.iter().position(is)?;
         let Expected { wanted, found, .. } = self.call.expected.remove(at)?;
-        Some((wanted, found.join().ok()?))
+        Some((wanted, found.join().ok()??))
     }
 
     /// Counts and records the files of a whole answer. Returns `None`, and counts nothing, if a limit does not leave all of it.
@@ -433,7 +440,8 @@ impl Work<'_> {
         query: &Query<impl Fn(&Stored<'_>) -> Option<T> + Sync, impl Fn(&Outline) -> T>,
         found: Option<Found<T>>,
     ) -> Vec<Result<SizedAnswer<T>, Unread>> {
-        let search = || Some(find(&self.view, self.index.as_ref()?, paths, &query.stored));
+        let search =
+            || Some(find(self.index.as_ref()?, closed_files(&self.view, paths), &query.stored));
         let Found { mut closed, mut known } = found.or_else(search).unwrap_or_default();
         closed.resize_with(paths.len(), || None);
         known.resize_with(paths.len(), || None);
@@ -619,11 +627,11 @@ impl Work<'_> {
     }
 }
 
-/// What is known of files without opening any of them.
+/// Files that were looked for without opening any of them.
 struct Found<T> {
     /// `None` for a file that has to be opened.
     closed: Vec<Option<Closed>>,
-    /// What the index has of the files that it knows by their state.
+    /// The answers of the index for the files that it knows by their state.
     known: Vec<Option<T>>,
 }
 
@@ -633,23 +641,25 @@ impl<T> Default for Found<T> {
     }
 }
 
-/// Looks for files in the index. Nothing is counted and nothing is recorded.
+/// Looks for files in the index. The caller counts and records them when their answers are given.
 fn find<T: Send>(
-    view: &RepoView,
     index: &Index,
-    paths: &[String],
+    closed: Vec<Option<Closed>>,
     stored: impl Fn(&Stored<'_>) -> Option<T> + Sync,
 ) -> Found<T> {
-    // Files of one directory follow each other, and it is opened once for all of them.
-    let runs: Vec<_> = paths.chunk_by(|a, b| directory(a) == directory(b)).collect();
-    let closed: Vec<_> =
-        in_parallel(&runs, |run| closed_files(view, run)).into_iter().flatten().collect();
     let places: Vec<_> = closed.iter().map(|closed| closed.map(|closed| closed.place)).collect();
     Found { known: index.by_place(&places, stored), closed }
 }
 
-/// Looks at files of one directory without opening them, where that is enough.
+/// Looks at files without opening them, where that is enough.
 fn closed_files(view: &RepoView, paths: &[String]) -> Vec<Option<Closed>> {
+    // Files of one directory follow each other, and it is opened once for all of them.
+    let runs: Vec<_> = paths.chunk_by(|a, b| directory(a) == directory(b)).collect();
+    in_parallel(&runs, |run| closed_in_one(view, run)).into_iter().flatten().collect()
+}
+
+/// Looks at files of one directory.
+fn closed_in_one(view: &RepoView, paths: &[String]) -> Vec<Option<Closed>> {
     let around = paths.first().and_then(|path| OpenDirectory::around(view, path));
     let closed = |path: &String| {
         let directory = around.as_ref().filter(|_| Language::of(path, &[]).is_some())?;
@@ -902,15 +912,23 @@ mod tests {
         let first = answers(None);
         let is = |name: &str| Some(vec![name.to_owned()]);
         assert_eq!(first.0, [is("first"), None, None, is("first"), None, is("third")]);
-        let found = find(&view, &index, &paths, query.stored);
+        let found = find(&index, closed_files(&view, &paths), query.stored);
         let known = found.known.iter().map(Option::is_some).collect::<Vec<_>>();
         assert_eq!(known, [true, false, false, false, false, true], "links are opened");
         assert_eq!(answers(Some(found)), first);
         // The file has changed since: its answer is that of the moment at which it was looked for.
-        let found = find(&view, &index, &paths, query.stored);
+        let found = find(&index, closed_files(&view, &paths), query.stored);
         write("a.py", "def other():\n    pass\n");
         assert_eq!(answers(Some(found)).0[0], is("first"));
         assert_eq!(answers(None).0[0], is("other"));
+
+        // Large files are not prepared, because their answers would wait in memory.
+        let wanted = NameFilter::new(&[]).unwrap();
+        let prepared = |paths: &[String]| Prepared::of(&view, &index, paths, &wanted).is_some();
+        assert!(prepared(&paths));
+        let large = std::fs::File::create(root.path().join("large.py")).unwrap();
+        large.set_len(EXPECTED_BYTES + 1).unwrap();
+        assert!(!prepared(&["large.py".to_owned()]));
     }
 
     // SYMBOLS-9

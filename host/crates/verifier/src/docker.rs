@@ -261,7 +261,7 @@ impl Driver for DockerApi {
             }
             let archive = stream::once(ready(SentFile::archive(&request.files).map(Bytes::from)));
             self.upload(name, "/", archive.boxed()).await.map_err(|error| DriverError {
-                // What is missing is a directory in the image, and not the image.
+                // The image exists; a directory in it is missing.
                 fault: match error.fault {
                     Fault::Status(404) => Fault::Status(500),
                     fault => fault,

@@ -205,7 +205,7 @@ struct PodNote {
     /// How often the network was taken away.
     closings: u64,
     started: bool,
-    /// No process of a step is left, and none can begin.
+    /// All processes of the steps have ended, and the host begins no other.
     ended: bool,
     files: Option<String>,
     volumes: Vec<String>,
@@ -447,7 +447,7 @@ impl KubernetesApi {
             if let Some(trouble) = trouble(&found) {
                 return Err(trouble);
             }
-            // Its containers run for a moment more.
+            // The containers of a Pod that was deleted run for a moment more.
             if found.metadata.deletion_timestamp.is_some() {
                 return Err(deleted(pod));
             }
@@ -483,7 +483,7 @@ impl KubernetesApi {
             return Ok(());
         }
         let mut found = match self.running(&note.pod, STEPS).await {
-            // No node may have the image any more that a tag meant.
+            // An image that was found by its tag may be gone from every node.
             Err(error) if error.fault == Fault::Status(404) => {
                 self.forget_image(&note.image_id);
                 return Err(error);
@@ -513,8 +513,8 @@ impl KubernetesApi {
             }
         }
         // A step that begins in a Pod which was taken away meanwhile could not be begun anew.
-        if let Some(error) = lost(&self.pods()?, &note.pod).await
-            && note.walls.is_some()
+        if note.walls.is_some()
+            && let Some(error) = lost(&self.pods()?, &note.pod).await
         {
             return Err(error);
         }
@@ -683,14 +683,14 @@ impl KubernetesApi {
     /// Ends the steps.
     async fn end_steps(&self, container: &str, pod: &str) -> Result<(), DriverError> {
         match self.end_others(container, pod).await {
-            // What is left in their container is our own program, which ends with the Pod.
+            // Only our own program is left in their container, and it ends with the Pod.
             Ok(()) => {
                 if let Some(note) = self.notes().pods.get_mut(container) {
                     note.ended = true;
                 }
                 Ok(())
             }
-            // No command could look whether a process is left, so the whole container ends and the kubelet reports it.
+            // A command could not look whether a process is left, so the whole container ends and the kubelet reports it.
             Err(_) => done(self.ask(pod, LOADER, &["mark", "end-steps"]).await?, "end the steps"),
         }
     }
@@ -811,7 +811,10 @@ impl KubernetesApi {
         let Some(reference) = reference else {
             return Err(refused(404, &format!("no image {}", request.image_id)));
         };
-        let bytes: usize = request.files.iter().map(|file| file.content.len()).sum();
+        let bytes = SentFile::archive(&request.files).map_err(|error| {
+            refused(400, &format!("files for the container cannot be packed: {error}"))
+        })?;
+        let bytes = bytes.len();
         if bytes > MAX_FILES {
             let why = format!(
                 "files for the container have {bytes} bytes, and a Pod takes {MAX_FILES}; name fewer certificates in `ca_bundle`"
@@ -1037,7 +1040,7 @@ impl KubernetesApi {
             self.begin(&name).await?;
             let (code, text) = self.ask(&pod_name(&name), STEPS, &["image"]).await?;
             done((code, String::new()), "look at the image")?;
-            // Which image it is only the kubelet says.
+            // Only the kubelet reports which image the container has.
             let began = Instant::now();
             let mut found = self.pod(&pod_name(&name)).await?;
             while !runs(&found, STEPS) && began.elapsed() < END {
@@ -1074,7 +1077,7 @@ impl KubernetesApi {
             volumes: all("volume"),
             bytes: all("bytes").pop().and_then(|bytes| bytes.parse().ok()).unwrap_or_default(),
         };
-        // The same image on every node. One that no registry has is named by its id, which the runtime of a node knows too.
+        // A digest means the same image on every node. An image that no registry has is named by its id, which runtimes know too.
         let by = if image_id.contains('@') { image_id } else { id };
         let found = FoundImage { info: info.clone(), reference: by };
         if let Ok(text) = serde_json::to_vec(&found) {
@@ -1193,7 +1196,7 @@ impl KubernetesApi {
         if let Some((container, true, false)) = noted()
             && !is_terminated(&found, STEPS)
         {
-            // Where that fails, the kubelet reports the end.
+            // The kubelet reports the end where this fails.
             let _ = self.end_steps(&container, pod).await;
         }
         if !is_over(&found) {
@@ -1201,7 +1204,7 @@ impl KubernetesApi {
         }
         let idle = noted().is_some_and(|(_, started, ended)| ended || !started);
         if idle || is_terminated(&found, STEPS) {
-            // No step runs. What else runs in the Pod is our own program, which ends by the mark.
+            // The steps have ended. The Pod runs only our own program, which ends by the mark.
             return delete(0).await;
         }
         let began = Instant::now();
@@ -2105,7 +2108,7 @@ impl Driver for KubernetesApi {
             let walls = note.and_then(|note| note.walls);
             let processes = walls.as_ref().map_or(0, |walls| as_signed(walls.processes));
             let network = walls.is_some_and(|walls| walls.network != Network::Off);
-            // What this process has begun and ended, it knows before the kubelet reports it.
+            // This process knows what it has begun and ended before the kubelet reports it.
             let running = match begun {
                 Some((started, ended)) => started && !ended && !is_terminated(&found, STEPS),
                 None => runs(&found, STEPS),
@@ -2634,6 +2637,25 @@ mod tests {
         assert_eq!(socket("fd00::1", 10_250), "[fd00::1]:10250");
         assert_eq!(ids(StepUser::Ids { uid: 0, gid: 0 }), (NOBODY, NOBODY));
         assert_eq!(ids(StepUser::Ids { uid: 7, gid: 8 }), (7, 8));
+    }
+
+    // ENGINE-11
+    #[test]
+    fn files_reach_the_loader_in_variables_that_the_kernel_takes() {
+        let file = |path, size| SentFile { path, mode: 0o644, content: vec![b'x'; size] };
+        assert_eq!(files_in_variables(&[]), Vec::<Value>::new());
+        let files = [file("/etc/passwd", 100), file("/etc/ca.pem", 200_000)];
+        let variables = files_in_variables(&files);
+        assert!(variables.len() > 2);
+        let mut whole = String::new();
+        for (at, variable) in variables.iter().enumerate() {
+            assert_eq!(variable["name"], format!("ACT_FILES_{at}"));
+            let piece = variable["value"].as_str().unwrap();
+            // The loader takes a shorter piece for the last one.
+            assert!(piece.len() == VARIABLE || at + 1 == variables.len());
+            whole.push_str(piece);
+        }
+        assert_eq!(BASE64_STANDARD.decode(whole).unwrap(), SentFile::archive(&files).unwrap());
     }
 
     #[test]
