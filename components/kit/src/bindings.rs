@@ -3820,7 +3820,7 @@ pub mod agentcommand {
             #[allow(unused_unsafe, clippy::all)]
             /// Says what the component is going to ask `summaries-as-table` for, with the same `paths` and `names`, so that the host can look
             /// for it meanwhile. It saves time and changes nothing else: files count as read when they are asked for. A host remembers the
-            /// last two, each of at most 512 paths.
+            /// last three, each of at most 512 paths.
             #[allow(async_fn_in_trait)]
             pub fn expect_summaries(paths: &[Path], names: &[_rt::String]) -> () {
                 unsafe {

@@ -3,6 +3,7 @@
 
 use crate::bindings::agentcommand::repo::symbols::{Span, SummaryRow, SummaryTable};
 use crate::world::Repository;
+use std::collections::VecDeque;
 
 /// The kinds of definitions by their positions in the interface.
 pub(crate) const KINDS: [&str; 7] =
@@ -34,26 +35,32 @@ pub struct Imported<'t> {
     pub names: Vec<&'t str>,
 }
 
-/// The summaries of many files, part by part. While the component works on one part, the host looks for the next.
+/// The summaries of many files, part by part. While the component works on one part, the host looks for the next ones.
 pub struct Summaries<'r> {
     repository: &'r dyn Repository,
     languages: Vec<String>,
     paths: Vec<&'r str>,
     names: Vec<String>,
-    /// The part that the host expects to be asked for.
-    part: Vec<String>,
+    /// The parts that the host expects to be asked for, the next one first.
+    expected: VecDeque<Vec<String>>,
+    /// Number of files that are in these parts or were asked for.
+    prepared: usize,
     done: usize,
 }
 
 impl<'r> Summaries<'r> {
     /// Number of files of a part: less than a second's work where none of them is known.
     const PART: usize = 512;
+    /// Number of parts that the host looks for in advance. With a second one it has work while the component waits for the first.
+    const EXPECTED: usize = 2;
 
     /// Prepares the summaries of files. They name the definitions whose names contain one of `names`, in either case.
     pub fn of(repository: &'r dyn Repository, paths: Vec<&'r str>, names: &[&str]) -> Self {
         let names = names.iter().map(|name| (*name).to_owned()).collect();
         let languages = repository.languages();
-        let mut summaries = Self { repository, languages, paths, names, part: vec![], done: 0 };
+        let expected = VecDeque::with_capacity(Self::EXPECTED);
+        let mut summaries =
+            Self { repository, languages, paths, names, expected, prepared: 0, done: 0 };
         summaries.prepare();
         summaries
     }
@@ -64,12 +71,12 @@ impl<'r> Summaries<'r> {
     }
 
     pub fn is_over(&self) -> bool {
-        self.part.is_empty()
+        self.expected.is_empty()
     }
 
     /// Asks for the next part, and calls `found` with the position and the summary of each file of it that has one, in order.
     pub fn next(&mut self, found: &mut dyn FnMut(usize, Summary<'_>)) {
-        let (first, part) = (self.done, std::mem::take(&mut self.part));
+        let (first, part) = (self.done, self.expected.pop_front().unwrap_or_default());
         self.done += part.len();
         self.prepare();
         let mut at = 0;
@@ -92,11 +99,14 @@ impl<'r> Summaries<'r> {
         }
     }
 
+    /// Announces parts to the host.
     fn prepare(&mut self) {
-        let next = self.paths.iter().skip(self.done).take(Self::PART);
-        self.part = next.map(|path| (*path).to_owned()).collect();
-        if !self.part.is_empty() {
-            self.repository.expect_summaries(&self.part, &self.names);
+        while self.expected.len() < Self::EXPECTED && self.prepared < self.paths.len() {
+            let next = self.paths.iter().skip(self.prepared).take(Self::PART);
+            let part: Vec<_> = next.map(|path| (*path).to_owned()).collect();
+            self.prepared += part.len();
+            self.repository.expect_summaries(&part, &self.names);
+            self.expected.push_back(part);
         }
     }
 }

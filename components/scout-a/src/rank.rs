@@ -346,7 +346,8 @@ fn factor(survey: &Survey, at: u32) -> f64 {
     }
 }
 
-const STEPS: usize = 24;
+/// Number of steps after which what is left of the start, 0.7 to the power of 16, is a third of a percent.
+const STEPS: usize = 16;
 /// Probability that the walk continues instead of starting again.
 const ON: f64 = 0.7;
 /// Weight of a step back to an importer, against a step along an import.

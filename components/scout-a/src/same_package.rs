@@ -53,7 +53,7 @@ impl SamePackage {
     /// Adds the edges between the files of a directory, after the last file of it.
     pub(crate) fn finish_directory(&mut self, edges: &mut Vec<Edge>) {
         let files = std::mem::take(&mut self.files);
-        let used = files.iter().flat_map(|file| file.uses.lines());
+        let used = files.iter().flat_map(|file| names(&file.uses));
         let mut defined = used.map(|name| (name, vec![])).collect::<HashMap<_, Vec<&File>>>();
         if defined.is_empty() || files.len() < 2 {
             return;
@@ -61,7 +61,7 @@ impl SamePackage {
         // Most names that a file defines are used by no other file, and their lengths tell it without a look at the map.
         let lengths = defined.keys().fold(0, |lengths, name| lengths | length_bit(name));
         for file in &files {
-            let names = file.defines.lines().filter(|name| lengths & length_bit(name) != 0);
+            let names = names(&file.defines).filter(|name| lengths & length_bit(name) != 0);
             for name in names {
                 if let Some(files) = defined.get_mut(name) {
                     files.push(file);
@@ -70,7 +70,7 @@ impl SamePackage {
         }
         defined.retain(|_, files| (1..=DEFINED).contains(&files.len()));
         for from in &files {
-            for found in from.uses.lines().filter_map(|name| defined.get(name)) {
+            for found in names(&from.uses).filter_map(|name| defined.get(name)) {
                 // Only tests can use names that tests define.
                 let is_seen = |to: &&&File| from.is_test || !to.is_test;
                 let seen = found.iter().filter(|to| to.at != from.at).filter(is_seen);
@@ -78,6 +78,11 @@ impl SamePackage {
             }
         }
     }
+}
+
+/// Returns the names in a text, one a line. They are so short that a search for the next line end byte by byte is the fastest.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    text.split_terminator(|c: char| c == '\n')
 }
 
 /// One bit for each length of a name, and one for all that are longer.

@@ -7,7 +7,6 @@ use act_kit::inventory::name;
 use act_kit::reports::facts_a::{Convention, Example};
 use act_kit::reports::source;
 use act_kit::world::Repository;
-use std::collections::BTreeMap;
 
 /// Maximum number of files in the sample, and of bytes that are read of each.
 const FILES: usize = 160;
@@ -21,12 +20,18 @@ const WIDTHS: [usize; 5] = [80, 88, 100, 120, 140];
 /// A topic, and the language that it is counted for.
 type Topic = (&'static str, Option<&'static str>);
 
-/// Values of a topic, each with its count and first examples.
-type Cases = BTreeMap<String, (u32, Vec<Example>)>;
+/// A value of a topic, and how often it was found.
+struct Case {
+    topic: Topic,
+    value: String,
+    count: u32,
+    /// The first places with this value, in different files.
+    examples: Vec<Example>,
+}
 
-/// Cases of all topics.
+/// Cases of all topics. Those that are found often come first, because they are searched in order.
 #[derive(Default)]
-struct Counts(BTreeMap<Topic, Cases>);
+struct Counts(Vec<Case>);
 
 impl Counts {
     fn add(
@@ -36,30 +41,38 @@ impl Counts {
         value: &str,
         at: (&str, u32),
     ) {
-        let cases = self.0.entry((topic, language)).or_default();
-        let case = match cases.get_mut(value) {
-            Some(case) => case,
-            None => cases.entry(value.to_owned()).or_default(),
-        };
-        case.0 += 1;
-        if case.1.len() < EXAMPLES && case.1.last().is_none_or(|last| last.path != at.0) {
-            case.1.push(Example { path: at.0.to_owned(), line: at.1 });
+        let topic = (topic, language);
+        let known = self.0.iter().position(|case| case.value == value && case.topic == topic);
+        let place = known.unwrap_or_else(|| {
+            self.0.push(Case { topic, value: value.to_owned(), count: 0, examples: vec![] });
+            self.0.len() - 1
+        });
+        let case = &mut self.0[place];
+        case.count += 1;
+        if case.examples.len() < EXAMPLES
+            && case.examples.last().is_none_or(|last| last.path != at.0)
+        {
+            case.examples.push(Example { path: at.0.to_owned(), line: at.1 });
         }
+        self.0.swap(place, place.saturating_sub(1));
     }
 
     /// Returns the most frequent value of each topic.
-    fn most(self) -> Vec<Convention> {
-        let most = self.0.into_iter().filter_map(|((topic, language), cases)| {
-            let total = cases.values().map(|(count, _)| count).sum::<u32>();
-            let (value, (count, examples)) =
-                cases.into_iter().max_by(|a, b| a.1.0.cmp(&b.1.0).then(b.0.cmp(&a.0)))?;
+    fn most(mut self) -> Vec<Convention> {
+        self.0.sort_by(|a, b| {
+            (a.topic, b.count).cmp(&(b.topic, a.count)).then_with(|| a.value.cmp(&b.value))
+        });
+        let topics = self.0.chunk_by(|a, b| a.topic == b.topic);
+        let most = topics.filter_map(|cases| {
+            let total = cases.iter().map(|case| case.count).sum::<u32>();
+            let Case { topic: (topic, language), value, count, examples } = cases.first()?;
             (total >= FEW).then(|| Convention {
-                topic: topic.to_owned(),
+                topic: (*topic).to_owned(),
                 language: language.map(str::to_owned),
-                value,
-                count: u64::from(count),
+                value: value.clone(),
+                count: u64::from(*count),
                 total: u64::from(total),
-                examples,
+                examples: examples.clone(),
             })
         });
         most.collect()
@@ -86,7 +99,9 @@ pub(super) fn of(repository: &dyn Repository, survey: &Survey) -> Vec<Convention
         let paths = part.iter().map(|at| survey.path(*at)).collect::<Vec<_>>();
         for ((at, path), text) in part.iter().zip(&paths).zip(repository.read(&paths, BYTES)) {
             let (Ok(text), Some(language)) = (text, survey.unit(*at).language) else { continue };
-            let text = String::from_utf8_lossy(&text);
+            // A check of the whole text is much faster than a search for its first odd byte.
+            let text = String::from_utf8(text)
+                .unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned());
             let lines = text.lines().collect::<Vec<_>>();
             let trimmed = lines.iter().map(|line| line.trim()).collect::<Vec<_>>();
             if let Some((indent, line)) = indent(&lines) {
@@ -262,11 +277,15 @@ fn defined<'l>(language: &str, line: &'l str) -> Option<&'l str> {
 fn naming(name: &str) -> Option<&'static str> {
     let name = name.trim_matches(['_', '-', '.']);
     let (mut upper, mut lower, mut hyphen, mut underscore) = (false, false, false, false);
-    for c in name.chars() {
+    let mut look_at = |c: char| {
         upper |= c.is_uppercase();
         lower |= c.is_lowercase();
         hyphen |= c == '-';
         underscore |= c == '_';
+    };
+    match name.is_ascii() {
+        true => name.bytes().for_each(|byte| look_at(char::from(byte))),
+        false => name.chars().for_each(look_at),
     }
     let begins_upper = name.chars().next().is_some_and(char::is_uppercase);
     match () {
@@ -285,13 +304,12 @@ fn stem(path: &str) -> &str {
 
 fn test_place(survey: &Survey, at: u32) -> Option<&'static str> {
     let (unit, path) = (survey.unit(at), survey.path(at));
-    let apart = path
-        .split('/')
-        .rev()
-        .skip(1)
-        .any(|part| matches!(part, "test" | "tests" | "__tests__" | "spec"));
+    let is_apart = || {
+        let mut directories = path.split('/').rev().skip(1);
+        directories.any(|part| matches!(part, "test" | "tests" | "__tests__" | "spec"))
+    };
     match (unit.is_test, unit.tests > 0) {
-        (true, true) if apart => Some("in a directory of tests"),
+        (true, true) if is_apart() => Some("in a directory of tests"),
         (true, true) => Some("beside the source"),
         (false, true) => Some("in the source file"),
         _ => None,

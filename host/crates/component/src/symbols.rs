@@ -34,8 +34,8 @@ const READ_AT_ONCE: usize = 64;
 const ENTRY: usize = 48;
 /// Maximum number of files that one call works on at a time.
 const AT_ONCE: usize = 4;
-/// Number of answers that a component may expect: that of its next request, and the one after it.
-const EXPECTED: usize = 2;
+/// Number of answers that a component may expect: that of its next request, and the two after it.
+const EXPECTED: usize = 3;
 /// Bytes of the files of an expected answer. Answers wait in memory and are about as large as the names in the files at most.
 const EXPECTED_BYTES: u64 = 32 << 20;
 /// Number of threads of one call. It is determined once, because the system reads a dozen files to count its processors.
@@ -100,7 +100,7 @@ impl Host for State {
         if self.call.expected.len() == EXPECTED
             && let Some(dropped) = self.call.expected.pop_front()
         {
-            // The thread of the oldest answer ends first, so that a component has two of them at most.
+            // The thread of the oldest answer ends first, so that a component has three of them at most.
             let _ = dropped.found.join();
         }
         let (view, index, paths) = (reading.view.clone(), Arc::clone(index), Arc::new(paths));

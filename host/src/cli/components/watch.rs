@@ -315,6 +315,7 @@ impl Watching<'_> {
             Some(_) => "; the build before stays in force",
             None => "",
         };
-        self.output.caution(&format!("{}{before}", failure.message));
+        let hint = failure.hint.as_ref().map(|hint| format!("; {hint}")).unwrap_or_default();
+        self.output.caution(&format!("{}{before}{hint}", failure.message));
     }
 }

@@ -150,7 +150,20 @@ fn facts_of<T>(raw: &str, parse: fn(&str) -> Result<T, SchemaError>) -> Result<T
 }
 
 fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Vec<Ungrounded> {
-    let (mut wrong, mut files) = (vec![], Files::new(view.clone(), MAX_READ));
+    // Files are looked up while others are read. A machine without another thread does one after the other.
+    let (mut wrong, lines) = std::thread::scope(|scope| {
+        let looked_up = std::thread::Builder::new().spawn_scoped(scope, || missing(facts, view));
+        let lines = missing_lines(facts, view);
+        let wrong = looked_up.ok().and_then(|thread| thread.join().ok());
+        (wrong.unwrap_or_else(|| missing(facts, view)), lines)
+    });
+    wrong.extend(lines);
+    wrong.truncate(MOST);
+    wrong
+}
+
+/// Returns the paths that are no files.
+fn missing(facts: &FactsA, view: &RepoView) -> Vec<Ungrounded> {
     // The paths are sorted, so files of one directory follow each other. Most are plain files, which need not be opened.
     let mut around: Option<OpenDirectory<'_>> = None;
     let mut is_file = |path: &str| {
@@ -163,18 +176,24 @@ fn ground_facts_a(facts: &FactsA, view: &RepoView) -> Vec<Ungrounded> {
         let seen = view.resolve("", path, FollowLinks::No);
         seen.is_ok_and(|seen| seen.kind == Kind::File && seen.path == path)
     };
-    for path in facts.paths().into_iter().filter(|path| !is_file(path)).take(MOST) {
+    let paths = facts.paths().into_iter().filter(|path| !is_file(path)).take(MOST);
+    let absent = |path: &str| {
         let (field, path) = ("facts".to_owned(), path.to_owned());
-        wrong.push(Ungrounded::NoSuchFile { field, path, why: ABSENT });
-    }
-    for (path, end) in facts.last_lines() {
+        Ungrounded::NoSuchFile { field, path, why: ABSENT }
+    };
+    paths.map(absent).collect()
+}
+
+/// Returns the lines that are behind the end of a file.
+fn missing_lines(facts: &FactsA, view: &RepoView) -> Vec<Ungrounded> {
+    let mut files = Files::new(view.clone(), MAX_READ);
+    let behind = |(path, end): (&str, u32)| {
         // A file past the budget was not read, so nothing is wrong with it.
-        let Some(lines) = files.lines(path).filter(|lines| *lines < end) else { continue };
-        let (field, path, start) = ("facts".to_owned(), path.to_owned(), end);
-        wrong.push(Ungrounded::NoSuchLines { field, path, start, end, lines });
-    }
-    wrong.truncate(MOST);
-    wrong
+        let lines = files.lines(path).filter(|lines| *lines < end)?;
+        let (field, path) = ("facts".to_owned(), path.to_owned());
+        Some(Ungrounded::NoSuchLines { field, path, start: end, end, lines })
+    };
+    facts.last_lines().into_iter().filter_map(behind).take(MOST).collect()
 }
 
 /// The files of a repository during one check. Each is looked up once, and read once if the report names lines of it.

@@ -1,9 +1,10 @@
 //! The capability `repo.read`: the filtered view of the repository, as the preopened directory `/repo` (`files`), in
 //! batches through `repo.read` (here), and as outlines through `repo.symbols` (`symbols`).
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
+use indexmap::IndexSet;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::filesystem;
 
@@ -178,7 +179,7 @@ pub(crate) struct ReadMeters {
 
 #[derive(Debug, Default)]
 struct Files {
-    paths: HashSet<Box<str>>,
+    paths: IndexSet<Box<str>>,
     bytes: usize,
     /// Reads of files for whose paths there was no room.
     unnamed: u64,
@@ -225,7 +226,8 @@ impl ReadMeters {
     pub(crate) fn files_sha256(&self) -> String {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let mut paths: Vec<_> = files.paths.iter().collect();
-        paths.sort_unstable();
+        // The paths are in the order in which they were read, and a stable sort uses the runs in it.
+        paths.sort();
         let list: String = paths.into_iter().flat_map(|path| [&**path, "\n"]).collect();
         act_workspace::digest(list.as_bytes())
     }

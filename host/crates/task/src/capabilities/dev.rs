@@ -165,6 +165,9 @@ impl DevProject {
             Err(Errno::LOOP | Errno::NOTDIR) => {
                 return Err(self.unreadable(path, "is behind a link, which act does not follow"));
             }
+            Err(Errno::XDEV) => {
+                return Err(self.unreadable(path, "lies outside of the project's directory"));
+            }
             Err(errno) => return Err(self.unreadable(path, &errno.to_string())),
         };
         let read = regular(opened.into()).and_then(|file| read_bounded(file, most));
@@ -179,7 +182,7 @@ impl DevProject {
     fn unreadable(&self, path: &str, why: &str) -> Failure {
         let message = format!("{} {why}", self.path.join(path).display());
         Failure::refused("component_unreadable", message)
-            .hint("--build and --output say how the component is built and where it is then")
+            .hint("--build says how the component is built, and --output which file in the project's directory it is then")
     }
 
     /// Returns the files of the project with the times of their changes, without those that builds write.
