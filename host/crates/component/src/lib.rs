@@ -1,7 +1,8 @@
 //! The capability boundary: the only crate that names wasmtime.
 //!
 //! A component gets what it imports, declares to need, was granted, and the administrator allows, and nothing else.
-//! Each call runs in a store of its own, which ends with the call, on a thread that is kept for the next one (`workers`).
+//! Each call runs in a store of its own, which ends with the call: on the thread of its caller, if it is short and cannot wait
+//! for anything (`callers_thread`), otherwise on a thread that is kept for the next one (`workers`).
 //! Every refused access is recorded; what looks empty
 //! without a grant is not. Three layers refuse: `admission` refuses to load a component whose imports, needs and grants
 //! do not agree; the context of a call (`call`) refuses the functions of a capability that was not granted; and the view
@@ -48,6 +49,7 @@ mod bounds;
 pub mod builtin;
 mod cache;
 mod call;
+mod callers_thread;
 mod capability;
 pub mod confined;
 pub mod custom_section;

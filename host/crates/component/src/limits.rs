@@ -4,9 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use wasmtime::ResourceLimiter;
+use wasmtime::ResourceLimiterAsync;
+use wasmtime_wasi::async_trait;
 
 use crate::bounds::{MAX_WASM, at_most, bounds, milliseconds, optional_milliseconds};
+use crate::callers_thread::{ELEMENT, MEMORY, Stay};
 use crate::capability::Meters;
 use crate::failure::Limit;
 use crate::manifest::SuggestedLimits;
@@ -66,18 +68,28 @@ impl Limits {
 /// may hold many memories and tables.
 pub(crate) struct GrowthLimits {
     meters: Arc<Meters>,
+    stay: Stay,
     instances: usize,
     /// The first limit that refused something.
     reached: Option<Limit>,
 }
 
 impl GrowthLimits {
-    pub(crate) fn new(limits: &Limits, meters: Arc<Meters>) -> Self {
-        Self { meters, instances: limits.core_instances as usize, reached: None }
+    pub(crate) fn new(limits: &Limits, meters: Arc<Meters>, stay: Stay) -> Self {
+        Self { meters, stay, instances: limits.core_instances as usize, reached: None }
     }
 
     pub(crate) fn reached(&self) -> Option<Limit> {
         self.reached
+    }
+
+    /// Moves the call to a thread of its own if it is going to have more than it may have on that of its caller.
+    async fn move_before(&self, memory: u64, elements: u64) {
+        let bytes = self.meters.memory.used().saturating_add(memory);
+        let elements = self.meters.tables.used().saturating_add(elements);
+        if bytes.saturating_add(elements.saturating_mul(ELEMENT)) > MEMORY {
+            self.stay.move_away().await;
+        }
     }
 
     /// Refuses without a trap: a component whose allocator copes may continue.
@@ -87,24 +99,27 @@ impl GrowthLimits {
     }
 }
 
-impl ResourceLimiter for GrowthLimits {
-    fn memory_growing(
+#[async_trait]
+impl ResourceLimiterAsync for GrowthLimits {
+    async fn memory_growing(
         &mut self,
         current: usize,
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
+        self.move_before(more, 0).await;
         Ok(self.meters.memory.take(more) || self.refuse(Limit::Memory))
     }
 
-    fn table_growing(
+    async fn table_growing(
         &mut self,
         current: usize,
         desired: usize,
         _maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
         let more = desired.saturating_sub(current) as u64;
+        self.move_before(0, more).await;
         Ok(self.meters.tables.take(more) || self.refuse(Limit::Tables))
     }
 
@@ -128,25 +143,47 @@ mod tests {
 
     fn limits(limits: Limits) -> (GrowthLimits, Arc<Meters>) {
         let meters = Arc::new(Meters::new(&Grant { limits: limits.clone(), ..Grant::default() }));
-        (GrowthLimits::new(&limits, Arc::clone(&meters)), meters)
+        (GrowthLimits::new(&limits, Arc::clone(&meters), Stay::new(false)), meters)
+    }
+
+    // CAPABILITY-14
+    #[tokio::test]
+    async fn memories_are_counted_together() {
+        let (mut limits, meters) = limits(Limits { memory_bytes: 100, ..Limits::default() });
+        assert!(limits.memory_growing(0, 60, None).await.unwrap());
+        assert!(!limits.memory_growing(0, 60, None).await.unwrap());
+        assert_eq!(limits.reached(), Some(Limit::Memory));
+        assert!(limits.memory_growing(0, 40, None).await.unwrap());
+        assert_eq!(meters.memory.used(), 100);
+    }
+
+    #[tokio::test]
+    async fn tables_are_counted_together() {
+        let (mut limits, _) = limits(Limits { table_elements: 10, ..Limits::default() });
+        assert!(limits.table_growing(0, 10, None).await.unwrap());
+        assert!(!limits.table_growing(10, 11, None).await.unwrap());
+        assert_eq!(limits.reached(), Some(Limit::Tables));
     }
 
     // CAPABILITY-14
     #[test]
-    fn memories_are_counted_together() {
-        let (mut limits, meters) = limits(Limits { memory_bytes: 100, ..Limits::default() });
-        assert!(limits.memory_growing(0, 60, None).unwrap());
-        assert!(!limits.memory_growing(0, 60, None).unwrap());
-        assert_eq!(limits.reached(), Some(Limit::Memory));
-        assert!(limits.memory_growing(0, 40, None).unwrap());
-        assert_eq!(meters.memory.used(), 100);
-    }
-
-    #[test]
-    fn tables_are_counted_together() {
-        let (mut limits, _) = limits(Limits { table_elements: 10, ..Limits::default() });
-        assert!(limits.table_growing(0, 10, None).unwrap());
-        assert!(!limits.table_growing(10, 11, None).unwrap());
-        assert_eq!(limits.reached(), Some(Limit::Tables));
+    fn memories_and_tables_that_are_large_together_move_the_call() {
+        use std::task::{Context, Poll, Waker};
+        let meters = Arc::new(Meters::new(&Grant::default()));
+        let stay = Stay::new(true);
+        let mut limits = GrowthLimits::new(&Limits::default(), meters, stay.clone());
+        let mut context = Context::from_waker(Waker::noop());
+        let (half, elements) = (MEMORY as usize / 2, 50_000);
+        let mut is_ready = |growing: std::pin::Pin<&mut dyn Future<Output = _>>| match growing
+            .poll(&mut context)
+        {
+            Poll::Ready(granted) => Result::<bool, wasmtime::Error>::unwrap(granted),
+            Poll::Pending => false,
+        };
+        assert!(is_ready(limits.memory_growing(0, half, None).as_mut()));
+        assert!(is_ready(limits.table_growing(0, elements, None).as_mut()));
+        assert!(!is_ready(limits.memory_growing(half, 2 * half, None).as_mut()));
+        stay.end();
+        assert!(is_ready(limits.memory_growing(half, 2 * half, None).as_mut()));
     }
 }

@@ -1,5 +1,6 @@
-//! The threads that calls run on. A thread is kept after its call for the next one, because a short call should not pay for a
-//! new thread and its runtime. Each call still has a store of its own, so nothing of a component is kept.
+//! The threads of calls that may wait, or that have been on the thread of their caller for too long. A thread is kept after
+//! its call for the next one, because a short call should not pay for a new thread and its runtime. Each call still has a
+//! store of its own, so nothing of a component is kept.
 
 use std::io;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SendError, Sender, channel};
@@ -33,6 +34,12 @@ pub(crate) struct Workers(Arc<Idle>);
 type Idle = Mutex<Vec<(ThreadId, Sender<Work>)>>;
 
 impl Workers {
+    /// Number of threads that wait for a call.
+    #[cfg(test)]
+    pub(crate) fn idle(&self) -> usize {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).len()
+    }
+
     /// Runs the work on a thread that waits, or on a new one. A thread that runs another call, or overran and was given
     /// up, is never waited for.
     ///
@@ -112,7 +119,7 @@ mod tests {
     /// Waits until this number of threads wait for a call.
     fn settle(workers: &Workers, count: usize) {
         let begun = std::time::Instant::now();
-        while workers.0.lock().unwrap().len() != count {
+        while workers.idle() != count {
             assert!(begun.elapsed() < Duration::from_secs(30), "{count} threads do not wait");
             thread::sleep(Duration::from_millis(1));
         }

@@ -78,8 +78,8 @@ pub use overlay::{Overlay, OverlayFull};
 pub use paths::{GlobError, PathError, PathGlobs, RepoPath, is_at_or_below, is_repo_path};
 pub use proposal::{Blob, ProposedFile, ProposedFileState, patch};
 pub use reading::{
-    BINARY_PROBE, Chunk, MAX_READ, OpenDirectory, OpenFile, ReadError, Slice, Version, Versions,
-    bare_digest, digest, is_binary, read, version,
+    BINARY_PROBE, Chunk, MAX_READ, OpenDirectory, OpenFile, ReadError, Reader, Slice, Version,
+    Versions, bare_digest, digest, is_binary, read, version,
 };
 pub use search::{Hit, Hits, MAX_HIT_BYTES, MAX_HITS, Pattern, SearchError, search};
 pub use view::{

@@ -9,9 +9,9 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use act_fs::{DIRECTORY, Sha256};
+use act_fs::{DIRECTORY, READ, Sha256};
 pub use edit_protocol::{SNIFFED as BINARY_PROBE, is_binary};
-use rustix::fs::{AtFlags, FileType, Stat};
+use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use super::transaction::digest_of;
@@ -142,7 +142,7 @@ impl<'v> OpenFile<'v> {
 }
 
 /// An open directory whose files can be told apart by their state without opening each of them, which costs three calls of
-/// the system instead of one.
+/// the system instead of one, and opened without resolving and judging the whole path of each.
 #[derive(Debug)]
 pub struct OpenDirectory<'v> {
     view: &'v RepoView,
@@ -171,14 +171,72 @@ impl<'v> OpenDirectory<'v> {
     /// Returns the state of the regular file `path`, whose directory this is. Returns `None` for anything else, for a file that
     /// is not in view and for one with several names, one of which may be that of a secret: [`OpenFile::open`] says why.
     pub fn stat(&self, path: &str) -> Option<Stat> {
+        let name = self.name(path)?;
+        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
+        is_plain_file(&stat).then_some(stat)
+    }
+
+    /// Opens the regular file `path`, whose directory this is. Returns `None` where [`OpenDirectory::stat`] does.
+    fn open(&self, path: &str) -> Option<OpenFile<'v>> {
+        let name = self.name(path)?;
+        let fd = rustix::fs::openat(&self.fd, name, READ, Mode::empty()).ok()?;
+        // The open file is looked at and not the name, so nothing can be swapped in between.
+        let stat = rustix::fs::fstat(&fd).ok().filter(is_plain_file)?;
+        Some(OpenFile { view: self.view, path: path.to_owned(), file: Handle::Real(fd), stat })
+    }
+
+    /// Returns the last name of a path in this directory, if the reader still wants it and it is in view.
+    fn name<'p>(&self, path: &'p str) -> Option<&'p str> {
         self.view.stop().go_on().ok()?;
-        if self.view.hides(&self.judged, path) {
+        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
+        let is_name = !matches!(name, "" | "." | "..") && !name.contains('\0');
+        (is_name && !self.view.hides(&self.judged, path)).then_some(name)
+    }
+}
+
+/// Returns whether this is a regular file with one name.
+fn is_plain_file(stat: &Stat) -> bool {
+    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile && stat.st_nlink == 1
+}
+
+/// Reads several files for one request. Files that follow each other and lie in one directory are opened in that directory.
+#[derive(Debug)]
+pub struct Reader<'v> {
+    view: &'v RepoView,
+    /// The directory of the file before.
+    directory: Option<String>,
+    /// The same directory, open, once two files in turn lay in it.
+    around: Option<OpenDirectory<'v>>,
+}
+
+impl<'v> Reader<'v> {
+    pub fn new(view: &'v RepoView) -> Self {
+        Self { view, directory: None, around: None }
+    }
+
+    /// Reads a part of the next file, as [`read`] does.
+    ///
+    /// # Errors
+    /// Those of [`read`].
+    pub fn read(&mut self, want: &Slice, versions: Option<&Versions>) -> Result<Chunk, ReadError> {
+        let file = match self.open(&want.path) {
+            Some(file) => file,
+            None => OpenFile::open(self.view, &want.path)?,
+        };
+        read_open(file, want, versions)
+    }
+
+    /// Opens a file in the directory of the file before, if that is possible.
+    fn open(&mut self, path: &str) -> Option<OpenFile<'v>> {
+        let directory = path.rsplit_once('/').map_or("", |(directory, _)| directory);
+        if self.directory.as_deref() != Some(directory) {
+            (self.directory, self.around) = (Some(directory.to_owned()), None);
             return None;
         }
-        let name = path.rsplit_once('/').map_or(path, |(_, name)| name);
-        let stat = rustix::fs::statat(&self.fd, name, AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        let is_file = FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile;
-        (is_file && stat.st_nlink == 1).then_some(stat)
+        if self.around.is_none() {
+            self.around = OpenDirectory::around(self.view, path);
+        }
+        self.around.as_ref()?.open(path)
     }
 }
 
@@ -193,13 +251,20 @@ pub fn read(
     want: &Slice,
     versions: Option<&Versions>,
 ) -> Result<Chunk, ReadError> {
-    let open = OpenFile::open(view, &want.path)?;
+    read_open(OpenFile::open(view, &want.path)?, want, versions)
+}
+
+fn read_open(
+    open: OpenFile<'_>,
+    want: &Slice,
+    versions: Option<&Versions>,
+) -> Result<Chunk, ReadError> {
     let length = want.length.unwrap_or(MAX_READ).min(MAX_READ);
     if !want.with_version {
         let (bytes, size) = (open.read(want.offset, length)?, open.size());
         return Ok(Chunk { path: open.path, bytes, size, version: None });
     }
-    if view.profile() == Profile::Scout {
+    if open.view.profile() == Profile::Scout {
         open.check_text()?;
     }
     open.record_read();
@@ -254,18 +319,17 @@ pub fn version(
 }
 
 /// Reads at most `length` bytes, and fewer from a file that shrinks meanwhile.
-pub(super) fn read_at(file: &Handle, mut offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
-    let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-    let mut filled = 0;
-    while filled < bytes.len() {
-        let count = file.read_at(&mut bytes[filled..], offset)?;
-        if count == 0 {
+pub(super) fn read_at(file: &Handle, offset: u64, length: u64) -> std::io::Result<Vec<u8>> {
+    let length = usize::try_from(length).unwrap_or(0);
+    let mut bytes = Vec::with_capacity(length);
+    while bytes.len() < length {
+        let next = offset + bytes.len() as u64;
+        if file.append_at(&mut bytes, next)? == 0 {
             break;
         }
-        filled += count;
-        offset += count as u64;
     }
-    bytes.truncate(filled);
+    // The allocator may have given more memory than was asked for.
+    bytes.truncate(length);
     Ok(bytes)
 }
 

@@ -109,6 +109,30 @@ impl Handle {
         }
     }
 
+    /// Appends bytes of a file to `bytes`, at most as many as fit without another allocation. Memory that is filled at once is
+    /// not cleared before. Returns the number of bytes, which is 0 at the end of the file.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system.
+    pub fn append_at(&self, bytes: &mut Vec<u8>, offset: u64) -> std::io::Result<usize> {
+        let fd = match self {
+            Self::Real(fd) => fd,
+            Self::Overlay(file) => {
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(file.len());
+                let count = (bytes.capacity() - bytes.len()).min(file.len() - from);
+                bytes.extend_from_slice(&file[from..from + count]);
+                return Ok(count);
+            }
+        };
+        loop {
+            match rustix::io::pread(fd, rustix::buffer::spare_capacity(bytes), offset) {
+                Err(Errno::INTR) => {}
+                read => return Ok(read?),
+            }
+        }
+    }
+
     /// Returns the number of bytes that a file has now.
     ///
     /// # Errors

@@ -51,6 +51,7 @@ impl super::Rules for Rules {
     type Ceiling = Option<Clock>;
     type Meters = Count;
     const MEANING: &'static str = "reads the time";
+    const MAY_WAIT: bool = false;
 
     fn meters(_granted: &Clock, _limits: &Limits) -> Count {
         Count::default()

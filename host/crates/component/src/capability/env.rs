@@ -63,6 +63,7 @@ impl super::Rules for Rules {
     type Ceiling = Option<Set<EnvName>>;
     type Meters = EnvMeters;
     const MEANING: &'static str = "reads these environment variables and no others";
+    const MAY_WAIT: bool = false;
 
     fn meters(_granted: &Set<EnvName>, _limits: &Limits) -> EnvMeters {
         EnvMeters::default()

@@ -61,6 +61,11 @@ pub(crate) trait Rules {
     /// are then linked without a grant too, and refuse. An import of any other capability must be declared as a need.
     const IN_BASE_WORLD: bool = true;
 
+    /// True if a function of the capability may wait: for the disk, the network, the model or a person. Calls of a component
+    /// that was granted it have a thread of their own from their beginning, because a thread that waits in the kernel cannot
+    /// be stopped. Only a capability whose functions return at once says false.
+    const MAY_WAIT: bool = true;
+
     /// True if the bounds are written as a table. In a file, tables follow plain values.
     const IS_TABLE: bool = false;
 
@@ -385,6 +390,11 @@ macro_rules! capabilities {
             /// Returns true if the grant holds the capability, within any bounds.
             pub fn has(&self, capability: Capability) -> bool {
                 match capability { $( Capability::$variant => !is_default(&self.$module), )* }
+            }
+
+            /// Returns true if a component with this grant can call a function that waits.
+            pub(crate) fn may_wait(&self) -> bool {
+                $( ($module::Rules::MAY_WAIT && !is_default(&self.$module)) )||*
             }
 
             /// Returns the grant that allows what both allow and withholds what either withholds.

@@ -52,6 +52,7 @@ impl super::Rules for Rules {
     type Ceiling = Option<Random>;
     type Meters = Count;
     const MEANING: &'static str = "gets unpredictable numbers";
+    const MAY_WAIT: bool = false;
 
     fn meters(_granted: &Random, _limits: &Limits) -> Count {
         Count::default()

@@ -21,8 +21,8 @@ use crate::limits::Limits;
 use crate::meter::{Count, Meter};
 use crate::values::value;
 use act_workspace::{
-    self, Kind, MAX_ENTRIES, MAX_READ, ReadError, RepoView, SearchError, SelectionError, Version,
-    Versions, ViewError, is_at_or_below,
+    self, Kind, MAX_ENTRIES, MAX_READ, ReadError, Reader, RepoView, SearchError, SelectionError,
+    Version, Versions, ViewError, is_at_or_below,
 };
 
 /// Bytes that a hit costs beside its text, out of the bytes that may be read.
@@ -312,7 +312,28 @@ impl State {
         })
     }
 
-    fn read_slice(&mut self, slice: Slice, room: &mut u64) -> Result<Chunk, Refusal> {
+    /// Reads all slices of one request, until a call is over for its caller.
+    fn read_slices(&mut self, want: Vec<Slice>) -> wasmtime::Result<Vec<Result<Chunk, Refusal>>> {
+        let mut room = self.call.grant.limits.host_call_bytes;
+        let view = self.call.read.as_ref().map(|reading| reading.view.clone());
+        let mut reader = view.as_ref().map(Reader::new);
+        want.into_iter()
+            .map(|slice| {
+                self.call.go_on()?;
+                Ok(match &mut reader {
+                    Some(reader) => self.read_slice(reader, slice, &mut room),
+                    None => Err(self.call.refuse(Capability::RepoRead, &slice.path)),
+                })
+            })
+            .collect()
+    }
+
+    fn read_slice(
+        &mut self,
+        reader: &mut Reader<'_>,
+        slice: Slice,
+        room: &mut u64,
+    ) -> Result<Chunk, Refusal> {
         let reading = self.reading(&slice.path)?;
         let most = reading.caps.file_bytes;
         let left = self.call.meters.repo_read.bytes.left();
@@ -331,7 +352,7 @@ impl State {
             version_bytes: Some(left),
         };
         let reading = self.reading(&want.path)?;
-        match act_workspace::read(&reading.view, &want, reading.versions.as_ref()) {
+        match reader.read(&want, reading.versions.as_ref()) {
             Ok(chunk) => {
                 let given = chunk.bytes.len() as u64;
                 let read = if want.with_version { chunk.size } else { given };
@@ -407,20 +428,13 @@ impl Host for State {
     }
 
     fn read_many(&mut self, want: Vec<Slice>) -> wasmtime::Result<Vec<Result<Chunk, Refusal>>> {
-        let mut room = self.call.grant.limits.host_call_bytes;
-        want.into_iter()
-            .map(|slice| {
-                self.call.go_on()?;
-                Ok(self.read_slice(slice, &mut room))
-            })
-            .collect()
+        self.read_slices(want)
     }
 
     fn read_text(&mut self, path: String) -> wasmtime::Result<Result<String, Refusal>> {
-        self.call.go_on()?;
-        let mut room = self.call.grant.limits.host_call_bytes;
         let whole = Slice { path: path.clone(), offset: 0, length: None, with_version: false };
-        Ok(self.read_slice(whole, &mut room).and_then(|Chunk { bytes, size, .. }| {
+        let read = self.read_slices(vec![whole])?.pop().unwrap_or(Err(Refusal::NotFound));
+        Ok(read.and_then(|Chunk { bytes, size, .. }| {
             if (bytes.len() as u64) < size {
                 let why = format!("{path} has {size} bytes; read it in parts");
                 return Err(Refusal::Limit(refusal_text("too_large", why)));

@@ -82,3 +82,62 @@ fn a_version_rises_when_other_bytes_are_seen_and_with_every_write() {
     assert_eq!(versions.written("a", "z").number, 4, "the same bytes, written again");
     assert_eq!(versions.observe("b", "x").number, 1, "counted per file");
 }
+
+// VIEW: whatever was read before, a file has the same answer.
+#[test]
+fn a_reader_of_several_files_answers_as_for_each_alone() {
+    let repo = Fixture::new(&[
+        ("src/a.rs", "a"),
+        ("src/b.rs", "b"),
+        ("src/.env", "SECRET=1"),
+        ("src/ignored.rs", "no"),
+        ("src/binary", "text\0more"),
+        ("src/deep/c.rs", "c"),
+        (".gitignore", "ignored.rs\n"),
+        (".env", "SECRET=2"),
+        ("top.rs", "top"),
+        ("other.rs", "other"),
+    ]);
+    repo.link("a.rs", "src/link.rs");
+    repo.link("src", "linked");
+    std::fs::hard_link(repo.root.join(".env"), repo.root.join("src/harmless.rs")).unwrap();
+    let paths = [
+        "src/a.rs",
+        "src/b.rs",
+        "src/.env",
+        "src/ignored.rs",
+        "src/binary",
+        "src/deep",
+        "src/link.rs",
+        "src/harmless.rs",
+        "src/missing",
+        "src/",
+        "src/.",
+        "src/..",
+        "src/a.rs/b",
+        "src//a.rs",
+        "src/deep/c.rs",
+        "top.rs",
+        "other.rs",
+        ".env",
+        "linked/a.rs",
+        "linked/b.rs",
+        "../a",
+        "../b",
+        "/etc/passwd",
+        "/etc/hosts",
+        "",
+    ];
+    for profile in [Profile::Scout, Profile::Tool] {
+        for view in repo.views(profile) {
+            let mut reader = Reader::new(&view);
+            // Each path comes after each other one, and twice in turn.
+            for first in paths {
+                for path in paths.iter().flat_map(|path| [first, path, path]) {
+                    let alone = read(&view, &slice(path), None);
+                    assert_eq!(reader.read(&slice(path), None), alone, "{path:?} after {first:?}");
+                }
+            }
+        }
+    }
+}
