@@ -571,7 +571,9 @@ mod tests {
             let host = ComponentHost::new(None);
             let tool = load(&host, &small(false), 100_000);
             assert_eq!(call(&tool, "run", &never).await.unwrap(), "0");
-            if host.workers.idle() == 0 && pool(&tool).free.available_permits() == SLOTS as usize {
+            if tool.component.workers.idle() == 0
+                && pool(&tool).free.available_permits() == SLOTS as usize
+            {
                 return;
             }
         }
