@@ -5,15 +5,19 @@
 //! itself: the exit code of a step comes from the API, and a counter of the kernel can only turn a failure into another one.
 
 use base64::prelude::{BASE64_STANDARD, Engine as _};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, Signal};
 use sha2::{Digest, Sha256};
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream};
-use std::os::unix::ffi::OsStrExt;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
@@ -51,9 +55,11 @@ const STACK: usize = 16 * 1024;
 /// Exit codes that the host knows. A shell has none of them for itself.
 const MISSING: u8 = 44;
 const FAILED: u8 = 45;
-const NO_BASE: i32 = 46;
+const NO_BASE: u8 = 46;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
+/// The errors of a path that does not exist.
+const MISSING_PATH: [io::ErrorKind; 2] = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
@@ -63,33 +69,97 @@ fn main() -> ExitCode {
         ("load", directories) => load(directories),
         ("loaded", []) => loaded(),
         ("init", [seconds]) => init(seconds.to_str().and_then(|text| text.parse().ok())),
-        ("mark", [name]) => fs::write(Path::new(CONTROL).join(name), b""),
         ("run", [directory, program, arguments @ ..]) => run(directory, program, arguments),
-        ("receive", [path]) => receive(Path::new(path)),
-        ("rebuild", [path]) => rebuild(Path::new(path)),
-        ("send", [path]) => send(Path::new(path)),
-        ("digest", [path]) => digest(Path::new(path)),
-        ("stat", [path]) => fs::symlink_metadata(path).map(drop),
-        ("probe", [milliseconds, words @ ..]) => probe(milliseconds, words),
-        ("await", [milliseconds, words @ ..]) => wait_for_answer(milliseconds, words),
-        ("processes", [limit]) => processes(limit),
-        ("image", []) => image(),
-        ("addresses", words) => print_addresses(words),
-        ("alone", [milliseconds]) => alone(milliseconds),
+        ("serve", []) => serve(),
         _ => Err(io::ErrorKind::InvalidInput.into()),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(io::stderr(), "act-sandbox: {}: {error}", name.display());
-            let missing = [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory];
             ExitCode::from(match (name.to_str(), error.kind()) {
-                (Some("run"), kind) if missing.contains(&kind) => NOT_FOUND,
+                (Some("run"), kind) if MISSING_PATH.contains(&kind) => NOT_FOUND,
                 (Some("run"), _) => NOT_EXECUTABLE,
-                (_, kind) if missing.contains(&kind) => MISSING,
                 _ => FAILED,
             })
         }
+    }
+}
+
+/// Carries out requests of the host, one after another, until standard input ends. Each exec costs a connection and a process of
+/// the runtime, so the host asks as much as it can of one.
+///
+/// A request is a piece with its words, which a zero byte separates, and for an archive the pieces of it with one of no byte behind
+/// them. The answer is what the request prints, in pieces with one of no byte behind them, and a byte with its exit code.
+fn serve() -> io::Result<()> {
+    // The process of a step has the user of this one. It must not read what this one has open.
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)?;
+    let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
+    while let Some(words) = request(&mut input)? {
+        let mut framed = BufWriter::with_capacity(PIECE, Framed(&mut output));
+        let done = answer(&words, &mut input, &mut framed);
+        framed.flush()?;
+        drop(framed);
+        let code = match done {
+            Ok(()) => 0,
+            Err(error) => {
+                let name = words.first().map(OsString::as_os_str).unwrap_or_default();
+                let _ = writeln!(io::stderr(), "act-sandbox: {}: {error}", name.display());
+                code_of(&error)
+            }
+        };
+        output.write_all(&[0, 0, 0, 0, code])?;
+        output.flush()?;
+        // What is left of an archive cannot be told from the next request.
+        if code != 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn request(input: &mut impl Read) -> io::Result<Option<Vec<OsString>>> {
+    let mut length = [0; 4];
+    match input.read_exact(&mut length) {
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+        read => read?,
+    }
+    let length = u32::from_be_bytes(length) as usize;
+    if length > PIECE {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    let mut words = vec![0; length];
+    input.read_exact(&mut words)?;
+    Ok(Some(words.split(|byte| *byte == 0).map(|word| OsString::from_vec(word.to_vec())).collect()))
+}
+
+fn answer(words: &[OsString], input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
+    let Some((name, rest)) = words.split_first() else {
+        return Err(io::ErrorKind::InvalidInput.into());
+    };
+    match (name.to_str().unwrap_or_default(), rest) {
+        ("mark", [name]) => fs::write(Path::new(CONTROL).join(name), b""),
+        ("receive", [path]) => receive(Path::new(path), input),
+        ("rebuild", [path]) => rebuild(Path::new(path), input, output),
+        ("send", [path]) => send(Path::new(path), output),
+        ("digest", [path]) => digest(Path::new(path), output),
+        ("stat", [path]) => fs::symlink_metadata(path).map(drop),
+        ("probe", [milliseconds, limit, words @ ..]) => probe(milliseconds, limit, words, output),
+        ("await", [milliseconds, words @ ..]) => wait_for_answer(milliseconds, words),
+        ("processes", [limit]) => processes(limit, output),
+        ("image", []) => image(output),
+        ("addresses", words) => print_addresses(words, output),
+        ("alone", [milliseconds]) => alone(milliseconds),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+fn code_of(error: &io::Error) -> u8 {
+    let no_base = error.get_ref().is_some_and(|inner| inner.is::<NoBase>());
+    match error.kind() {
+        _ if no_base => NO_BASE,
+        kind if MISSING_PATH.contains(&kind) => MISSING,
+        _ => FAILED,
     }
 }
 
@@ -190,8 +260,8 @@ fn alone(milliseconds: &OsString) -> io::Result<()> {
     }
 }
 
-fn print_addresses(words: &[OsString]) -> io::Result<()> {
-    addresses(words)?.iter().try_for_each(|address| writeln!(io::stdout(), "{address}"))
+fn print_addresses(words: &[OsString], output: &mut impl Write) -> io::Result<()> {
+    addresses(words)?.iter().try_for_each(|address| writeln!(output, "{address}"))
 }
 
 fn reap() {
@@ -215,22 +285,22 @@ fn run(directory: &OsString, program: &OsString, arguments: &[OsString]) -> io::
     Err(Command::new(program).args(arguments).exec())
 }
 
-/// Unpacks an archive from standard input, which arrives in pieces with their lengths; a piece of no byte is the end. The
-/// protocol cannot close standard input.
-fn receive(path: &Path) -> io::Result<()> {
-    let mut pieces = Pieces { input: io::stdin().lock(), left: 0, ended: false };
+/// Unpacks an archive, which arrives in pieces with their lengths; a piece of no byte is the end. The protocol cannot close
+/// standard input.
+fn receive(path: &Path, input: &mut impl Read) -> io::Result<()> {
+    let mut pieces = Pieces { input, left: 0, ended: false };
     unpack(&mut pieces, path)?;
     io::copy(&mut pieces, &mut io::sink())?;
     if pieces.ended { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
 /// Unpacks an archive whose known contents the store adds.
-fn rebuild(path: &Path) -> io::Result<()> {
-    let Ok(base) = Base::open() else { std::process::exit(NO_BASE) };
-    // The words between two contents are short.
-    let pieces = Pieces { input: io::stdin().lock(), left: 0, ended: false };
+fn rebuild(path: &Path, input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
+    let base = Base::open().map_err(|_| io::Error::other(NoBase))?;
+    // The words between two contents are short. No byte of the next request arrives before the answer to this one.
+    let pieces = Pieces { input, left: 0, ended: false };
     let input = BufReader::with_capacity(PIECE, pieces);
-    let mut archive = Rebuilt { input, base, batch: VecDeque::new(), now: Now::AsItIs(0) };
+    let mut archive = Rebuilt { input, output, base, batch: VecDeque::new(), now: Now::AsItIs(0) };
     unpack(&mut archive, path)?;
     io::copy(&mut archive, &mut io::sink())?;
     if archive.input.get_ref().ended { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
@@ -266,6 +336,18 @@ fn unpack(archive: &mut impl Read, path: &Path) -> io::Result<()> {
     }
     Ok(())
 }
+
+/// The base volume cannot be written to.
+#[derive(Debug)]
+struct NoBase;
+
+impl std::fmt::Display for NoBase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the base volume cannot be written to")
+    }
+}
+
+impl std::error::Error for NoBase {}
 
 /// A store of file contents by their digests, which several Pods share. A directory of a generation holds the contents that were
 /// used in it; those of older ones are removed, so that the store has what two generations use.
@@ -352,8 +434,9 @@ fn shared_directory(path: &Path) -> io::Result<()> {
 }
 
 /// An archive, rebuilt from what arrives and from the store. The host asks about the contents of a batch first.
-struct Rebuilt<R> {
+struct Rebuilt<R, W> {
     input: R,
+    output: W,
     base: Base,
     /// The contents of the batch that have not been read yet.
     batch: VecDeque<Content>,
@@ -374,7 +457,7 @@ enum Now {
     Content(Vec<u8>, usize),
 }
 
-impl<R: Read> Rebuilt<R> {
+impl<R: Read, W: Write> Rebuilt<R, W> {
     /// Reads the next word of the host. False is the end.
     fn next(&mut self) -> io::Result<bool> {
         let mut word = [0];
@@ -392,9 +475,8 @@ impl<R: Read> Rebuilt<R> {
                     answer.push(if stored.is_some() { b'1' } else { b'0' });
                     self.batch.push_back(Content { digest, size, stored });
                 }
-                let mut output = io::stdout().lock();
-                output.write_all(&answer)?;
-                output.flush()?;
+                self.output.write_all(&answer)?;
+                self.output.flush()?;
             }
             [AS_IT_IS] => self.now = Now::AsItIs(self.number(usize::MAX)?),
             [FILE] => {
@@ -426,7 +508,7 @@ impl<R: Read> Rebuilt<R> {
     }
 }
 
-impl<R: Read> Read for Rebuilt<R> {
+impl<R: Read, W: Write> Read for Rebuilt<R, W> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if into.is_empty() {
             return Ok(0);
@@ -492,16 +574,13 @@ impl<R: Read> Read for Pieces<R> {
     }
 }
 
-/// Writes an archive of a path in pieces with their lengths, and a piece of no byte behind them.
-fn send(path: &Path) -> io::Result<()> {
+/// Writes an archive of a path.
+fn send(path: &Path, output: &mut impl Write) -> io::Result<()> {
     let name = path.file_name().map_or_else(|| PathBuf::from("."), PathBuf::from);
     fs::symlink_metadata(path)?;
-    let framed = Framed(io::stdout().lock());
-    let mut archive = tar::Builder::new(BufWriter::with_capacity(PIECE, framed));
+    let mut archive = tar::Builder::new(output);
     append(&mut archive, path, &name)?;
-    let mut framed = archive.into_inner()?.into_inner().map_err(|error| error.into_error())?;
-    framed.0.write_all(&0_u32.to_be_bytes())?;
-    framed.0.flush()
+    archive.finish()
 }
 
 /// Adds a directory with everything below it. What cannot be read or vanishes is not there, and a file has the size that it had
@@ -543,6 +622,7 @@ fn append<W: Write>(archive: &mut tar::Builder<W>, path: &Path, name: &Path) -> 
     archive.append_data(&mut header, name, file.chain(io::repeat(0)).take(size))
 }
 
+/// Writes pieces with their lengths.
 struct Framed<W>(W);
 
 impl<W: Write> Write for Framed<W> {
@@ -562,7 +642,7 @@ impl<W: Write> Write for Framed<W> {
 
 /// Prints the digest of a tree as the host computes it (VERIFIER-12): over path, mode and content digest of each file and link,
 /// in the order of the paths. `.git` at the top is not part of the tree.
-fn digest(top: &Path) -> io::Result<()> {
+fn digest(top: &Path, output: &mut impl Write) -> io::Result<()> {
     let mut files = vec![];
     collect(top, Path::new(""), &mut files)?;
     files.sort();
@@ -573,7 +653,7 @@ fn digest(top: &Path) -> io::Result<()> {
             whole.update([0]);
         }
     }
-    writeln!(io::stdout(), "{}", hex(whole))
+    writeln!(output, "{}", hex(whole))
 }
 
 fn collect(top: &Path, below: &Path, files: &mut Vec<(PathBuf, &str, String)>) -> io::Result<()> {
@@ -608,13 +688,23 @@ fn hex(hash: Sha256) -> String {
     hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Prints the addresses that answer, be it with a refusal: an answer has come through the walls.
-fn probe(milliseconds: &OsString, words: &[OsString]) -> io::Result<()> {
-    let limit = duration(milliseconds)?;
-    for reached in answering(&addresses(words)?, limit) {
-        writeln!(io::stdout(), "{reached}")?;
+/// Tries addresses until none answers within so many milliseconds, or until the limit is over, and prints those that answered
+/// last.
+fn probe(
+    milliseconds: &OsString,
+    limit: &OsString,
+    words: &[OsString],
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let (wait, limit, began) = (duration(milliseconds)?, duration(limit)?, Instant::now());
+    let addresses = addresses(words)?;
+    loop {
+        let reached = answering(&addresses, wait);
+        if reached.is_empty() || began.elapsed() > limit {
+            return reached.iter().try_for_each(|address| writeln!(output, "{address}"));
+        }
+        std::thread::sleep(PAUSE);
     }
-    Ok(())
 }
 
 /// Waits until one of the addresses answers, and fails if none does.
@@ -635,19 +725,49 @@ fn duration(milliseconds: &OsString) -> io::Result<Duration> {
     number.map(Duration::from_millis).ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
+/// Returns the addresses that answer first, or none after the limit. A refusal is an answer: it has come through the walls.
 fn answering(addresses: &[SocketAddr], limit: Duration) -> Vec<SocketAddr> {
-    let tries: Vec<_> = addresses
-        .iter()
-        .copied()
-        .map(|address| {
-            std::thread::spawn(move || match TcpStream::connect_timeout(&address, limit) {
-                Ok(_) => Some(address),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => Some(address),
-                Err(_) => None,
-            })
-        })
-        .collect();
-    tries.into_iter().filter_map(|one| one.join().ok().flatten()).collect()
+    let began = Instant::now();
+    let (mut reached, mut open) = (vec![], vec![]);
+    for address in addresses {
+        match connecting(*address) {
+            Ok(Some(socket)) => open.push((*address, socket)),
+            Ok(None) | Err(Errno::CONNREFUSED) => reached.push(*address),
+            Err(_) => {}
+        }
+    }
+    while reached.is_empty() && !open.is_empty() {
+        let Some(left) = limit.checked_sub(began.elapsed()) else { break };
+        let mut polled: Vec<_> =
+            open.iter().map(|(_, socket)| PollFd::new(socket, PollFlags::OUT)).collect();
+        let timeout =
+            Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        let _ = rustix::event::poll(&mut polled, Some(&timeout));
+        let ended: Vec<bool> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+        let mut ended = ended.into_iter();
+        open.retain(|(address, socket)| {
+            if !ended.next().unwrap_or_default() {
+                return true;
+            }
+            if let Ok(Ok(()) | Err(Errno::CONNREFUSED)) = sockopt::socket_error(socket) {
+                reached.push(*address);
+            }
+            false
+        });
+    }
+    reached
+}
+
+/// Begins a connection. `None` is one that was made at once.
+fn connecting(address: SocketAddr) -> Result<Option<OwnedFd>, Errno> {
+    let family = if address.is_ipv4() { AddressFamily::INET } else { AddressFamily::INET6 };
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    match net::connect(&socket, &address) {
+        Ok(()) => Ok(None),
+        Err(Errno::INPROGRESS) => Ok(Some(socket)),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns the addresses that words name: `api` is the API server as Pods reach it, `names` are the name servers, and any other
@@ -685,7 +805,7 @@ fn addresses(words: &[OsString]) -> io::Result<Vec<SocketAddr>> {
 
 /// Prints `refused` if the kernel refuses a thread before `limit` of them run, and `allowed` otherwise. The kernel counts threads
 /// as it counts processes, and they cost less.
-fn processes(limit: &OsString) -> io::Result<()> {
+fn processes(limit: &OsString, output: &mut impl Write) -> io::Result<()> {
     let limit: usize =
         limit.to_str().and_then(|text| text.parse().ok()).ok_or(io::ErrorKind::InvalidInput)?;
     let gate = Arc::new(Mutex::new(()));
@@ -704,7 +824,7 @@ fn processes(limit: &OsString) -> io::Result<()> {
     for thread in started {
         let _ = thread.join();
     }
-    writeln!(io::stdout(), "{}", if refused { "refused" } else { "allowed" })
+    writeln!(output, "{}", if refused { "refused" } else { "allowed" })
 }
 
 /// Returns the bytes of the files below a directory of one file system, and `counted` with their number. More are not counted:
@@ -729,8 +849,7 @@ fn size(directory: &Path, device: u64, mut counted: u64) -> (u64, u64) {
 }
 
 /// Prints what the image sets: `PATH`, and the volumes that it declares, which the runtime mounts; and how large it is.
-fn image() -> io::Result<()> {
-    let mut output = io::stdout().lock();
+fn image(output: &mut impl Write) -> io::Result<()> {
     let arch = match std::env::consts::ARCH {
         "x86_64" => "amd64",
         "aarch64" => "arm64",

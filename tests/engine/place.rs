@@ -154,8 +154,9 @@ impl Ended {
 impl Sandbox {
     /// Returns the request for a closed container that waits, as a run makes it.
     pub(crate) async fn request(engine: &Engine) -> ContainerRequest {
-        let image =
-            engine.find_image(image::BUSYBOX).await.unwrap().expect("the image of the tests");
+        let (events, never) = (Events::silent(), CancellationToken::new());
+        let image = engine.ensure_image(image::BUSYBOX, &events, &never).await;
+        let image = image.unwrap().expect("the image of the tests");
         ContainerRequest {
             role: Role::Steps,
             image_id: image.id,

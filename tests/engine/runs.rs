@@ -257,7 +257,7 @@ async fn an_image_that_nobody_has_and_one_without_a_shell_are_named() {
     assert!(refused.message.contains(missing), "{refused:?}");
 
     have(engine, image::EMPTY, tar::Builder::new(vec![]).into_inner().unwrap()).await;
-    let empty = engine.find_image(image::EMPTY).await.unwrap().unwrap();
+    let empty = engine.ensure_image(image::EMPTY, &events, &project.cancel).await.unwrap().unwrap();
     let verifier = act_verifier::DockerVerifier { image: empty, ..project.verifier().await };
     let run = verifier.run(1, &project.cancel).await.unwrap();
     assert_eq!(error_type(&run), Some(ErrorType::ContainerCreation), "{run:?}");

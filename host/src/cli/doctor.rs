@@ -523,8 +523,16 @@ async fn image(engine: &Engine, image: &str) -> (Check, Option<String>) {
             (Check::ok("image", message), Some(found.arch))
         }
         Ok(None) => {
-            let message = format!("{image} is not present yet");
-            let fix = format!("the first task pulls it; or run `docker pull {image}` now");
+            let (message, fix) = match engine.looks_at_images_in_containers() {
+                true => (
+                    format!("{image} has not run on this engine yet"),
+                    "the first task pulls it and looks at it".to_owned(),
+                ),
+                false => (
+                    format!("{image} is not present yet"),
+                    format!("the first task pulls it; or run `docker pull {image}` now"),
+                ),
+            };
             (Check::note("image", message, fix), None)
         }
         Err(error) => {

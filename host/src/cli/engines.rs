@@ -146,6 +146,13 @@ impl Engines {
             Some(Action::Image { file, push }) => {
                 let image = act_verifier::LoaderImage::new()
                     .map_err(|error| Failure::refused("image_missing", error.to_string()))?;
+                // First, because a push may be repeated and a file is not replaced.
+                if let Some(reference) = push {
+                    let start = std::path::Path::new(".");
+                    let stored =
+                        block_on(task::capabilities::push_loader(&image, &reference, start))??;
+                    output.result_line(&Line::plain(format!("loader = \"{stored}\"")));
+                }
                 if let Some(file) = file {
                     // A file that exists is not replaced, because nothing says that it is an image.
                     let written = std::fs::File::create_new(&file).and_then(|to| image.write(to));
@@ -161,12 +168,6 @@ impl Engines {
                         image.digest,
                         image.digest
                     )));
-                }
-                if let Some(reference) = push {
-                    let start = std::path::Path::new(".");
-                    let stored =
-                        block_on(task::capabilities::push_loader(&image, &reference, start))??;
-                    output.result_line(&Line::plain(format!("loader = \"{stored}\"")));
                 }
                 Ok(Exit::Ok)
             }

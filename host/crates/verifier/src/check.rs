@@ -264,7 +264,7 @@ impl Check<'_> {
             let created = Container::create(engine, name, request, image, audit, self.cancel).await;
             let started = match created {
                 Ok(Some(created)) => {
-                    let sent = workspace.send(&self.verifier, &self.dir, self.cancel).await;
+                    let sent = workspace.send(&self.verifier, &self.dir, self.cancel);
                     created.start(sent, audit, self.cancel).await
                 }
                 Ok(None) => Ok(None),

@@ -11,6 +11,7 @@ use crate::request::{ContainerRequest, Mount};
 use act_audit::{Audit, Decision, Entry, Event};
 use act_core::verification::{ErrorType, InfraError};
 use act_workspace::digest;
+use std::future::{Future, ready};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -54,7 +55,7 @@ impl Container {
         cancel: &CancellationToken,
     ) -> Result<Option<Self>, InfraError> {
         match Self::create(engine, name, request, image, audit, cancel).await? {
-            Some(created) => created.start(Ok(true), audit, cancel).await,
+            Some(created) => created.start(ready(Ok(true)), audit, cancel).await,
             None => Ok(None),
         }
     }
@@ -143,24 +144,26 @@ pub(crate) struct Created {
 }
 
 impl Created {
-    /// Starts the container. `filled` says whether its volumes have what they need; it is false when cancelled. Returns `None`
-    /// when cancelled.
+    /// Starts the container while `filled` gives its volumes what they need, which is false when cancelled. Returns `None` when
+    /// cancelled.
     ///
     /// # Errors
     /// The error of `filled`; the engine or the audit log fails. No container is left then.
     pub(crate) async fn start(
         self,
-        filled: Result<bool, InfraError>,
+        filled: impl Future<Output = Result<bool, InfraError>>,
         audit: &Audit,
         cancel: &CancellationToken,
     ) -> Result<Option<Container>, InfraError> {
         let Self { engine, name, guard } = self;
         let started = async {
-            if !filled? {
+            let mut oom = OomWatch::new(&engine, &name);
+            let started = async { Ok(engine.start(&name).await?) };
+            // No process of a step runs before both are done.
+            let (filled, ()) = tokio::try_join!(filled, started)?;
+            if !filled {
                 return Ok(None);
             }
-            let mut oom = OomWatch::new(&engine, &name);
-            engine.start(&name).await?;
             let found = engine.inspect(&name).await?;
             audit.append(inspected(&name, &found)).map_err(unrecorded)?;
             let pid = local_pid(&engine, &found);

@@ -576,7 +576,7 @@ impl<'a> Run<'a> {
             let started = match created {
                 Ok(Some(created)) => {
                     act_core::fail_point::reach("container_created");
-                    let sent = workspace.send(verifier, &self.dir, self.cancel).await;
+                    let sent = workspace.send(verifier, &self.dir, self.cancel);
                     created.start(sent, audit, self.cancel).await
                 }
                 Ok(None) => Ok(None),

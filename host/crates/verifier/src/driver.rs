@@ -224,6 +224,12 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
     /// Describes an image that the engine has. A missing one is status 404.
     fn image<'a>(&'a self, name: &'a str) -> Answer<'a, ImageInfo>;
 
+    /// Describes an image that the engine has, without a container of it and without a pull. An engine that would need one
+    /// answers with status 404 for an image that it has not looked at.
+    fn present_image<'a>(&'a self, name: &'a str) -> Answer<'a, ImageInfo> {
+        self.image(name)
+    }
+
     /// Pulls an image from its registry, until the stream ends.
     fn pull<'a>(
         &'a self,

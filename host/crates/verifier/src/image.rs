@@ -116,12 +116,21 @@ impl Engine {
         cancel.run_until_cancelled(self.resolve(image, events)).await.transpose()
     }
 
-    /// Returns an image if the engine has it. Nothing is pulled.
+    /// Returns an image if the engine has it. Nothing is pulled, and no container is started to look at it.
     ///
     /// # Errors
     /// The engine does not answer.
     pub async fn find_image(&self, image: &str) -> Result<Option<ResolvedImage>, InfraError> {
-        Ok(self.inspect_image(image).await?.map(|found| resolved(image, found)))
+        match self.call(Phase::Pull, QUICK, self.driver().present_image(image)).await {
+            Ok(found) => Ok(Some(resolved(image, found))),
+            Err(error) if error.status() == Some(404) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns whether an image is known only after a container of it has run.
+    pub fn looks_at_images_in_containers(&self) -> bool {
+        self.driver().facts().starts_images
     }
 
     /// Finds an image by its recorded id, then by its digest, and pulls it by digest if the engine lacks it. Returns
@@ -274,9 +283,13 @@ impl Engine {
         }
         self.pull(image, events).await.map_err(|error| {
             let mut error = InfraError::from(error);
+            let other = match self.looks_at_images_in_containers() {
+                true => String::new(),
+                false => format!(", or try `docker pull {image}`"),
+            };
             error.message = format!(
-                "{}: {}; check verification.container_image in agent.yaml, or try `docker pull {image}`",
-                image, error.message
+                "{image}: {}; check verification.container_image in agent.yaml{other}",
+                error.message
             );
             error
         })?;
@@ -356,7 +369,7 @@ impl Engine {
     }
 
     async fn inspect_image(&self, image: &str) -> Result<Option<ImageInfo>, InfraError> {
-        let limit = if self.driver().facts().starts_images { WORK } else { QUICK };
+        let limit = if self.looks_at_images_in_containers() { WORK } else { QUICK };
         match self.call(Phase::Pull, limit, self.driver().image(image)).await {
             Ok(found) => Ok(Some(found)),
             Err(error) if error.status() == Some(404) => Ok(None),

@@ -49,12 +49,14 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, SimplexStream, WriteHalf};
 
 /// The name that this engine has in a manifest.
 pub(crate) const NAME: &str = "kubernetes";
+/// How long a session is used again after its last request. Load balancers forget a connection that is silent for a minute.
+const IDLE: Duration = Duration::from_secs(20);
 /// Pause between two questions about a Pod that is about to change.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a Pod may take until its containers run, with the pull of an image on a node that lacks it.
@@ -152,7 +154,11 @@ pub(crate) struct KubernetesApi {
     /// A client works only within the runtime that made it, and a container may be removed by another one.
     clients: Mutex<HashMap<tokio::runtime::Id, Client>>,
     notes: Mutex<Notes>,
+    sessions: Mutex<HashMap<Place, Vec<Session>>>,
 }
+
+/// Where a session can be used: in the runtime that made it, for a container of a Pod.
+type Place = (tokio::runtime::Id, String, &'static str);
 
 impl std::fmt::Debug for KubernetesApi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -205,6 +211,10 @@ struct PodNote {
     /// How often the network was taken away.
     closings: u64,
     started: bool,
+    /// Becomes true when the loader answers, for which one caller waits at a time.
+    loaded: Arc<tokio::sync::Mutex<bool>>,
+    /// A step has begun, so its processes may do anything to another one in their container.
+    stepped: bool,
     /// All processes of the steps have ended, and the host begins no other.
     ended: bool,
     files: Option<String>,
@@ -329,6 +339,7 @@ impl KubernetesApi {
             facts,
             clients: Mutex::default(),
             notes: Mutex::default(),
+            sessions: Mutex::default(),
         })
     }
 
@@ -399,29 +410,72 @@ impl KubernetesApi {
         }
     }
 
-    /// Runs our own program in a container to its end, and returns its exit code and what it printed.
+    fn sessions(&self) -> MutexGuard<'_, HashMap<Place, Vec<Session>>> {
+        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a session that no request uses now.
+    fn idle_session(&self, pod: &str, container: &'static str) -> Option<Session> {
+        let place = (tokio::runtime::Handle::current().id(), pod.to_owned(), container);
+        let mut sessions = self.sessions();
+        let idle = sessions.get_mut(&place)?;
+        idle.retain_mut(|session| session.used.elapsed() < IDLE && !session.process.is_over());
+        idle.pop()
+    }
+
+    /// Stores a session for the next request. A process beside a step is asked once only, because the step may stop or end it.
+    fn store_session(&self, pod: &str, container: &'static str, mut session: Session) {
+        let notes = self.notes();
+        let note = notes.pods.values().find(|note| note.pod == pod);
+        if note.is_some_and(|note| container == LOADER || !note.stepped) {
+            session.used = Instant::now();
+            let place = (tokio::runtime::Handle::current().id(), pod.to_owned(), container);
+            self.sessions().entry(place).or_default().push(session);
+        }
+    }
+
+    /// Returns a session that answers. Its program ends when it is dropped.
+    async fn session(&self, pod: &str, container: &'static str) -> Result<Session, DriverError> {
+        while let Some(mut session) = self.idle_session(pod, container) {
+            // The server may have restarted since, and a stream cannot be sent again.
+            let answered = async {
+                session.request(&["stat", "/"]).await?;
+                session.text().await
+            };
+            if answered.await.is_ok_and(|(code, _)| code == 0) {
+                return Ok(session);
+            }
+        }
+        self.new_session(pod, container).await
+    }
+
+    async fn new_session(&self, pod: &str, container: &str) -> Result<Session, DriverError> {
+        let program = if container == STEPS { PROGRAM } else { OWN_PROGRAM };
+        let arguments = [program, "serve"].map(str::to_owned);
+        let process = self.attach(pod, container, &arguments, true, Attempts::Several).await?;
+        Ok(Session { process, pending: vec![], ended: None, used: Instant::now() })
+    }
+
+    /// Lets our own program in a container carry out a request, and returns its exit code and what it printed.
     async fn ask(
         &self,
         pod: &str,
-        container: &str,
-        arguments: &[&str],
+        container: &'static str,
+        words: &[&str],
     ) -> Result<(i64, String), DriverError> {
-        let program = if container == STEPS { PROGRAM } else { OWN_PROGRAM };
-        let arguments: Vec<_> =
-            [program].iter().chain(arguments).map(|word| (*word).to_owned()).collect();
         let began = Instant::now();
         loop {
             let answered = async {
-                let mut process =
-                    self.attach(pod, container, &arguments, false, Attempts::Several).await?;
-                let (mut text, mut buffer) = (vec![], vec![0; PIECE]);
-                while text.len() < MAX_ANSWER {
-                    match process.read(&mut buffer).await? {
-                        0 => break,
-                        count => text.extend_from_slice(buffer.get(..count).unwrap_or_default()),
-                    }
+                let mut session = match self.idle_session(pod, container) {
+                    Some(session) => session,
+                    None => self.new_session(pod, container).await?,
+                };
+                session.request(words).await?;
+                let answer = session.text().await?;
+                if answer.0 == 0 {
+                    self.store_session(pod, container, session);
                 }
-                Ok((process.end().await?, String::from_utf8_lossy(&text).into_owned()))
+                Ok(answer)
             };
             match answered.await {
                 Ok(answer) => return Ok(answer),
@@ -437,7 +491,7 @@ impl KubernetesApi {
     }
 
     /// Waits until a container of a Pod runs. That of the steps may also have ended.
-    async fn running(&self, pod: &str, container: &str) -> Result<Pod, DriverError> {
+    async fn running(&self, pod: &str, container: &'static str) -> Result<Pod, DriverError> {
         let began = Instant::now();
         loop {
             let found = match self.pod(pod).await {
@@ -476,13 +530,28 @@ impl KubernetesApi {
         }
     }
 
+    /// Waits until the loader of a Pod answers.
+    async fn loaded(&self, note: &PodNote) -> Result<(), DriverError> {
+        let mut loaded = note.loaded.lock().await;
+        if !*loaded {
+            self.running(&note.pod, LOADER).await?;
+            *loaded = true;
+        }
+        Ok(())
+    }
+
     /// Waits for the container of the steps, and checks its walls.
     async fn begin(&self, container: &str) -> Result<(), DriverError> {
         let Some(note) = self.note(container) else { return Err(no_such(container)) };
         if note.started {
             return Ok(());
         }
-        let mut found = match self.running(&note.pod, STEPS).await {
+        // The node makes the container of the steps after that of the loader.
+        let running = match self.loaded(&note).await {
+            Ok(()) => self.running(&note.pod, STEPS).await,
+            Err(error) => Err(error),
+        };
+        let mut found = match running {
             // An image that was found by its tag may be gone from every node.
             Err(error) if error.fault == Fault::Status(404) => {
                 self.forget_image(&note.image_id);
@@ -532,10 +601,8 @@ impl KubernetesApi {
         found: &Pod,
         walls: &Walls,
     ) -> Result<(), DriverError> {
-        tokio::try_join!(
-            self.check_closed(pod, found, false),
-            self.check_processes(pod, walls.processes),
-        )?;
+        self.check_processes(pod, walls.processes).await?;
+        self.check_closed(pod, found, false).await?;
         if walls.network != Network::Off {
             self.make_policy(pod, found, container, walls).await?;
             if let Some(note) = self.notes().pods.get_mut(container) {
@@ -592,21 +659,15 @@ impl KubernetesApi {
         if !open {
             addresses.push(OUTSIDE.to_owned());
         }
-        let mut arguments = vec!["probe", PROBE_MILLISECONDS];
-        arguments.extend(addresses.iter().map(String::as_str));
-        let began = Instant::now();
-        let reached = loop {
-            let (code, reached) = self.ask(pod, STEPS, &arguments).await?;
-            if code != 0 {
-                return Err(refused(500, "the walls of the Pod could not be probed"));
-            }
-            let reached = reached.split_whitespace().next().map(str::to_owned);
-            // A network plugin learns of a change a moment later. No step has begun.
-            if reached.is_none() || began.elapsed() > CLOSED {
-                break reached;
-            }
-            tokio::time::sleep(PAUSE).await;
-        };
+        // A network plugin learns of a change a moment later. No step has begun.
+        let closed = CLOSED.as_millis().to_string();
+        let mut words = vec!["probe", PROBE_MILLISECONDS, &closed];
+        words.extend(addresses.iter().map(String::as_str));
+        let (code, reached) = self.ask(pod, STEPS, &words).await?;
+        if code != 0 {
+            return Err(refused(500, "the walls of the Pod could not be probed"));
+        }
+        let reached = reached.split_whitespace().next().map(str::to_owned);
         match reached {
             None => Ok(()),
             Some(address) => {
@@ -841,6 +902,8 @@ impl KubernetesApi {
             open: None,
             closings: 0,
             started: false,
+            loaded: Arc::default(),
+            stepped: false,
             ended: false,
             files,
             volumes: volumes_of(request).map(str::to_owned).collect(),
@@ -1031,6 +1094,8 @@ impl KubernetesApi {
             open: None,
             closings: 0,
             started: false,
+            loaded: Arc::default(),
+            stepped: false,
             ended: false,
             files: None,
             volumes: vec![],
@@ -1141,6 +1206,7 @@ impl KubernetesApi {
         let removed = self.end_pod(pod, uid).await;
         if removed.is_ok() || removed.as_ref().is_err_and(|error| error.fault == Fault::Status(404))
         {
+            self.sessions().retain(|(_, of, _), _| of != pod);
             let notes = &mut *self.notes();
             notes.execs.retain(|_, exec| exec.pod != pod);
             notes.pods.retain(|_, note| note.pod != pod);
@@ -1244,9 +1310,7 @@ impl KubernetesApi {
             let Some(note) = files.of.as_deref().and_then(|of| self.note(of)) else {
                 return Err(refused(409, "the volumes have no Pod yet"));
             };
-            if !note.started {
-                self.running(&note.pod, LOADER).await?;
-            }
+            self.loaded(&note).await?;
             return Ok((note.pod, LOADER));
         }
         let Some(note) = self.note(container) else { return Err(no_such(container)) };
@@ -1390,6 +1454,10 @@ fn parsed<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DriverError
 
 fn refused(status: u16, why: &str) -> DriverError {
     DriverError { fault: Fault::Status(status), message: why.to_owned() }
+}
+
+fn garbled(why: &str) -> DriverError {
+    DriverError { fault: Fault::Garbled, message: why.to_owned() }
 }
 
 fn unreachable(why: &str) -> DriverError {
@@ -1623,34 +1691,12 @@ impl Process {
         Err(unreachable("the command ended before its input did"))
     }
 
-    /// Writes bytes as pieces with their lengths.
-    async fn write_pieces(&mut self, bytes: &[u8]) -> Result<(), DriverError> {
-        for piece in bytes.chunks(PIECE) {
-            let length = u32::try_from(piece.len()).unwrap_or_default();
-            self.write_all(&length.to_be_bytes()).await?;
-            self.write_all(piece).await?;
-        }
-        Ok(())
-    }
-
-    /// Sends a batch, without what the base volume has of it.
-    async fn send_batch(&mut self, batch: Batch) -> Result<(), DriverError> {
-        let mut answer = vec![0; batch.files()];
-        if !answer.is_empty() {
-            self.write_pieces(&batch.question()).await?;
-            if !self.read_exact(&mut answer).await? {
-                return Err(broken());
-            }
-        }
-        self.write_pieces(&batch.message(&answer)).await
-    }
-
-    /// Returns whether the command has ended with a status.
-    fn has_ended(&mut self) -> bool {
+    /// Returns whether the command or the connection has ended.
+    fn is_over(&mut self) -> bool {
         if self.ended.is_none() {
             self.ended = (&mut self.status).now_or_never();
         }
-        matches!(self.ended, Some(Some(_)))
+        self.ended.is_some()
     }
 
     /// Waits for the exit code.
@@ -1661,6 +1707,131 @@ impl Process {
         };
         self.ended = Some(status.clone());
         code_of(status)
+    }
+}
+
+/// Our own program in a container, which carries out requests one after another (`serve` in `sandbox/`).
+struct Session {
+    process: Process,
+    /// What the next write sends. The kernel holds a small write back until the one before has arrived, which takes 40 ms.
+    pending: Vec<u8>,
+    /// The exit code of a program that has ended, be it that a signal killed it.
+    ended: Option<i64>,
+    /// When its last request ended.
+    used: Instant,
+}
+
+impl Session {
+    /// Sends a request without an archive.
+    async fn request(&mut self, words: &[&str]) -> Result<(), DriverError> {
+        self.put(words.join("\0").as_bytes()).await?;
+        let Err(error) = self.flush().await else { return Ok(()) };
+        // The program may have ended or never begun, which its code says.
+        if self.process.is_over() { self.note_end().await } else { Err(error) }
+    }
+
+    /// Notes how the program has ended. It does so by itself only when its input ends.
+    async fn note_end(&mut self) -> Result<(), DriverError> {
+        match self.process.end().await? {
+            0 => Err(broken()),
+            code => {
+                self.ended = Some(code);
+                Ok(())
+            }
+        }
+    }
+
+    /// Adds bytes as pieces with their lengths to what is to be sent, and sends it when it is much.
+    async fn put(&mut self, bytes: &[u8]) -> Result<(), DriverError> {
+        for piece in bytes.chunks(PIECE) {
+            self.put_length(piece.len());
+            self.pending.extend_from_slice(piece);
+            if self.pending.len() >= PIECE {
+                self.flush().await?;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_length(&mut self, length: usize) {
+        let length = u32::try_from(length).unwrap_or_default();
+        self.pending.extend_from_slice(&length.to_be_bytes());
+    }
+
+    async fn flush(&mut self) -> Result<(), DriverError> {
+        let sent = self.process.write_all(&self.pending).await;
+        self.pending.clear();
+        sent
+    }
+
+    /// Sends a batch, without what the base volume has of it.
+    async fn send_batch(&mut self, batch: Batch) -> Result<(), DriverError> {
+        let mut answer = vec![];
+        if batch.files() > 0 {
+            self.put(&batch.question()).await?;
+            self.flush().await?;
+        }
+        while answer.len() < batch.files() {
+            answer.extend_from_slice(&self.piece().await?.ok_or_else(broken)?);
+        }
+        self.put(&batch.message(&answer)).await
+    }
+
+    /// Ends the archive of a request.
+    async fn end_archive(&mut self) -> Result<(), DriverError> {
+        self.put_length(0);
+        self.flush().await
+    }
+
+    /// Reads the next piece of what the request prints. `None` is the end, after which [`Session::code`] follows.
+    async fn piece(&mut self) -> Result<Option<Bytes>, DriverError> {
+        let mut length = [0; 4];
+        if self.ended.is_some() {
+            return Ok(None);
+        }
+        if !self.process.read_exact(&mut length).await? {
+            self.note_end().await?;
+            return Ok(None);
+        }
+        let length = u32::from_be_bytes(length) as usize;
+        if length > PIECE {
+            return Err(garbled("a piece of the stream is too large"));
+        }
+        let mut piece = vec![0; length];
+        match self.process.read_exact(&mut piece).await? {
+            true => Ok((length > 0).then(|| Bytes::from(piece))),
+            false => Err(unreachable("the stream ended within a piece")),
+        }
+    }
+
+    /// Reads the exit code of the request.
+    async fn code(&mut self) -> Result<i64, DriverError> {
+        let mut code = [0];
+        if self.ended.is_none() && !self.process.read_exact(&mut code).await? {
+            self.note_end().await?;
+        }
+        Ok(self.ended.unwrap_or(i64::from(code[0])))
+    }
+
+    /// Reads the exit code and everything that the request prints.
+    async fn text(&mut self) -> Result<(i64, String), DriverError> {
+        let mut text = vec![];
+        while let Some(piece) = self.piece().await? {
+            text.extend_from_slice(&piece);
+            if text.len() > MAX_ANSWER {
+                return Err(garbled("an answer of the program of act is too large"));
+            }
+        }
+        Ok((self.code().await?, String::from_utf8_lossy(&text).into_owned()))
+    }
+
+    /// Returns the answer to a request whose input the program did not take, if there is one.
+    async fn refusal(&mut self) -> Option<(i64, String)> {
+        if !self.process.is_over() {
+            return None;
+        }
+        let answer = self.text().await;
+        answer.ok().filter(|(code, _)| *code != 0)
     }
 }
 
@@ -1959,6 +2130,11 @@ impl Driver for KubernetesApi {
         })
     }
 
+    fn present_image<'a>(&'a self, name: &'a str) -> Answer<'a, ImageInfo> {
+        let known = self.known_image(name);
+        Box::pin(ready(known.ok_or_else(|| refused(404, "no Pod has shown this image yet"))))
+    }
+
     fn pull<'a>(
         &'a self,
         name: &'a str,
@@ -2151,41 +2327,40 @@ impl Driver for KubernetesApi {
     ) -> Answer<'a, ()> {
         Box::pin(async move {
             let (pod, of) = self.located(container).await?;
-            let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
             let base = self.place.base_volume.as_deref().filter(|_| of == LOADER);
             let how = if base.is_some() { "rebuild" } else { "receive" };
-            let arguments = [program, how, path].map(str::to_owned);
-            let mut process = self.attach(&pod, of, &arguments, true, Attempts::Several).await?;
+            let mut session = self.session(&pod, of).await?;
             let sent = async {
+                session.put([how, path].join("\0").as_bytes()).await?;
                 let mut batches = Batches::default();
                 while let Some(piece) = archive.next().await {
                     let piece = piece.map_err(|error| unreachable(&error.to_string()))?;
                     if base.is_none() {
-                        process.write_pieces(&piece).await?;
+                        session.put(&piece).await?;
                         continue;
                     }
                     batches.push(&piece);
                     if batches.is_full() {
-                        process.send_batch(batches.take()).await?;
+                        session.send_batch(batches.take()).await?;
                     }
                 }
                 if base.is_some() {
-                    process.send_batch(batches.take()).await?;
+                    session.send_batch(batches.take()).await?;
                 }
-                process.write_all(&0_u32.to_be_bytes()).await
+                session.end_archive().await
             };
             let ended = match sent.await {
-                // The input stays open until the status is there: the protocol cannot close it alone. Dropping the process ends
-                // the connection, and with it the program.
-                Ok(()) => process.end().await,
+                Ok(()) => session.text().await,
                 // A program that refuses its input says why by its code.
-                Err(_) if process.has_ended() => process.end().await,
-                Err(error) => Err(error),
+                Err(error) => session.refusal().await.ok_or(error),
             };
             let code = match ended {
-                Ok(code) => code,
+                Ok((code, _)) => code,
                 Err(error) => return Err(explained(&self.pods()?, &pod, error).await),
             };
+            if code == 0 {
+                self.store_session(&pod, of, session);
+            }
             if let (NO_BASE, Some(claim)) = (code, base) {
                 let why = format!(
                     "the user of the steps cannot write to the base volume {claim}; make it writable for every user, or remove \
@@ -2205,16 +2380,13 @@ impl Driver for KubernetesApi {
         let path = path.to_owned();
         let open = async move {
             let (pod, of) = self.located(container).await?;
-            let program = if of == STEPS { PROGRAM } else { OWN_PROGRAM };
-            let arguments = [program, "send", &path].map(str::to_owned);
-            Ok::<_, DriverError>((
-                self.attach(&pod, of, &arguments, false, Attempts::Several).await?,
-                path,
-            ))
+            let mut session = self.session(&pod, of).await?;
+            session.request(&["send", &path]).await?;
+            Ok::<_, DriverError>(Reading { api: self, session, pod, of, path })
         };
         let pieces = stream::once(open).flat_map(|opened| match opened {
             Err(error) => stream::once(ready(Err(error))).boxed(),
-            Ok(reading) => stream::unfold(Some(reading), next_piece).boxed(),
+            Ok(reading) => stream::unfold(Some(reading), Reading::next).boxed(),
         });
         pieces.boxed()
     }
@@ -2388,6 +2560,11 @@ impl Driver for KubernetesApi {
             if let Some(container) = closed {
                 self.open_network(&container, &pod).await?;
             }
+            for note in self.notes().pods.values_mut().filter(|note| note.pod == pod) {
+                note.stepped = true;
+            }
+            // None of our programs is left beside the step.
+            self.sessions().retain(|(_, of, container), _| *of != pod || *container != STEPS);
             let mut process = self.attach(&pod, STEPS, &arguments, false, Attempts::One).await?;
             let (sender, receiver) = tokio::sync::mpsc::channel(8);
             let (report, reported) = tokio::sync::watch::channel(ExecEnd::Running);
@@ -2538,39 +2715,38 @@ fn has_label(labels: &HashMap<String, String>, wanted: &str) -> bool {
     }
 }
 
-type Reading = (Process, String);
+/// An archive on its way from a Pod.
+struct Reading<'a> {
+    api: &'a KubernetesApi,
+    session: Session,
+    pod: String,
+    of: &'static str,
+    path: String,
+}
 
-/// Reads one piece of a stream, and at its end how the program ended.
-async fn next_piece(
-    reading: Option<Reading>,
-) -> Option<(Result<Bytes, DriverError>, Option<Reading>)> {
-    let (mut process, path) = reading?;
-    let piece = async {
-        let mut length = [0; 4];
-        // Without a last piece the program has failed.
-        let whole = process.read_exact(&mut length).await?;
-        let length = u32::from_be_bytes(length) as usize;
-        if !whole || length == 0 {
-            return match process.end().await? {
-                0 if whole => Ok(None),
+impl Reading<'_> {
+    /// Reads one piece, and at the end how the program ended.
+    async fn next(reading: Option<Self>) -> Option<(Result<Bytes, DriverError>, Option<Self>)> {
+        let mut reading = reading?;
+        let piece = async {
+            if let Some(piece) = reading.session.piece().await? {
+                return Ok(Some(piece));
+            }
+            let path = &reading.path;
+            match reading.session.code().await? {
+                0 => Ok(None),
                 MISSING => Err(refused(404, &format!("no {path} in the container"))),
                 code => Err(refused(500, &format!("{path} cannot be read: {code}"))),
-            };
+            }
+        };
+        match piece.await {
+            Ok(Some(piece)) => Some((Ok(piece), Some(reading))),
+            Ok(None) => {
+                reading.api.store_session(&reading.pod, reading.of, reading.session);
+                None
+            }
+            Err(error) => Some((Err(error), None)),
         }
-        if length > PIECE {
-            let message = "a piece of the stream is too large".to_owned();
-            return Err(DriverError { fault: Fault::Garbled, message });
-        }
-        let mut piece = vec![0; length];
-        match process.read_exact(&mut piece).await? {
-            true => Ok(Some(Bytes::from(piece))),
-            false => Err(unreachable("the stream ended within a piece")),
-        }
-    };
-    match piece.await {
-        Ok(Some(piece)) => Some((Ok(piece), Some((process, path)))),
-        Ok(None) => None,
-        Err(error) => Some((Err(error), None)),
     }
 }
 
