@@ -82,7 +82,7 @@ pub(crate) fn by_names(survey: &Survey, terms: &Terms) -> Vec<f64> {
         let kind = if survey.is_product(at) { 1.0 } else { 0.4 };
         kind * (2.0 * f64::from(in_path.count_ones())
             + symbols as f64
-            + 4.0 * f64::from(unit.defines.count_ones()))
+            + 4.0 * f64::from(unit.defines().count_ones()))
     };
     survey.all().map(fit).collect()
 }
@@ -166,10 +166,10 @@ impl Weights {
         });
         let pairs = rarities(terms.pairs.len(), &|_, content, at| of(&content.pairs, at) > 0.0);
         let names = rarities(terms.names.len(), &|unit, content, at| {
-            bit(unit.defines, at) || of(&content.names, at) > 0.0
+            bit(unit.defines(), at) || of(&content.names, at) > 0.0
         });
         let texts = rarities(terms.texts.len(), &|unit, content, at| {
-            bit(unit.qualified, at) || of(&content.texts, at) > 0.0
+            bit(unit.qualified(), at) || of(&content.texts, at) > 0.0
         });
         Self {
             words: words
@@ -268,7 +268,7 @@ fn own(survey: &Survey, contents: &Contents, weights: &Weights) -> Vec<f64> {
             let defined = weights.iter().enumerate().filter(|(at, _)| bit(bits, *at as u8));
             defined.map(|(_, weight)| DEFINES * weight).sum::<f64>()
         };
-        score + defines(unit.defines, &weights.names) + defines(unit.qualified, &weights.texts)
+        score + defines(unit.defines(), &weights.names) + defines(unit.qualified(), &weights.texts)
     };
     survey.all().map(score).collect()
 }

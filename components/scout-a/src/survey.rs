@@ -48,15 +48,29 @@ pub(crate) struct Unit {
     pub(crate) in_name: u128,
     /// Numbers of symbols with a word of the question in their names, by number of the word.
     pub(crate) symbol_words: Counts,
-    /// Identifiers of the question that the file defines, and exact texts that are a symbol with its container (`Class.name`),
-    /// one bit for each.
-    pub(crate) defines: u128,
-    pub(crate) qualified: u128,
+    /// What the symbols of the file match exactly. Few files have any, and a repository may have 100,000.
+    exact: Option<Box<Exact>>,
     /// Whether the question names the path.
     pub(crate) is_named: bool,
 }
 
+/// Identifiers of the question that a file defines, and exact texts that are a symbol with its container (`Class.name`), one bit
+/// for each.
+#[derive(Debug, Clone, Default, PartialEq)]
+struct Exact {
+    defines: u128,
+    qualified: u128,
+}
+
 impl Unit {
+    pub(crate) fn defines(&self) -> u128 {
+        self.exact.as_ref().map_or(0, |exact| exact.defines)
+    }
+
+    pub(crate) fn qualified(&self) -> u128 {
+        self.exact.as_ref().map_or(0, |exact| exact.qualified)
+    }
+
     fn take(&mut self, summary: &Summary<'_>, terms: &Terms) {
         self.parsed = true;
         self.lines = summary.lines();
@@ -85,7 +99,7 @@ impl Unit {
             .enumerate()
             .filter(|(_, name)| is_in_lower_case(symbol.name, &name.text))
         {
-            self.defines |= 1 << at;
+            self.exact.get_or_insert_default().defines |= 1 << at;
         }
         let Some(container) = symbol.container.filter(|_| !terms.texts.is_empty()) else {
             return;
@@ -95,7 +109,7 @@ impl Unit {
             let rest =
                 text.text.strip_prefix(&container).and_then(|rest| rest.strip_suffix(&lower));
             if rest.is_some_and(|joint| matches!(joint, "." | "::" | "#" | "->")) {
-                self.qualified |= 1 << at;
+                self.exact.get_or_insert_default().qualified |= 1 << at;
             }
         }
     }

@@ -525,8 +525,8 @@ async fn image(engine: &Engine, image: &str) -> (Check, Option<String>) {
         Ok(None) => {
             let (message, fix) = match engine.looks_at_images_in_containers() {
                 true => (
-                    format!("{image} has not run on this engine yet"),
-                    "the first task pulls it and looks at it".to_owned(),
+                    format!("act has not looked at {image} on this engine within the last hour"),
+                    "the next task pulls it and looks at it".to_owned(),
                 ),
                 false => (
                     format!("{image} is not present yet"),

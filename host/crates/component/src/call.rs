@@ -3,11 +3,10 @@
 //!
 //! Each call has a store of its own. A call that cannot wait begins on the thread of its caller and usually ends there
 //! ([`crate::callers_thread`]). Any other call, and one that takes longer, has a thread for itself until it ends. The caller's
-//! runtime holds the deadline and the
-//! cancellation and sends the requests to the model, while the thread may block on files. When the time is over, the
-//! thread is stopped and not waited for: the component ends at its next epoch check, a host function ends when it
-//! returns, and a thread that hangs in the kernel delays no other call. A thread sends the answer before the memory of the
-//! component is given back, so that nobody waits for that.
+//! runtime holds the deadline and the cancellation and sends the requests to the model, while the thread may block on files.
+//! When the time is over, the thread is stopped and not waited for: the component ends at its next epoch check, a host function
+//! ends when it returns, and a thread that hangs in the kernel delays no other call. A thread sends the answer before the memory
+//! of the component is given back, so that nobody waits for that.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -251,8 +250,7 @@ type Called<'s> =
     Pin<Box<dyn Future<Output = wasmtime::Result<Result<ToolOutcome, GuestFailure>>> + Send + 's>>;
 
 /// Runs the call on the caller's thread if that is allowed, and otherwise, or when it takes longer, on a thread of its own.
-/// Waits then for its answer, its deadline or a cancellation, and sends the requests of the
-/// component to the model meanwhile.
+/// Waits then for its answer, its deadline or a cancellation, and sends the requests of the component to the model meanwhile.
 ///
 /// # Errors
 ///
@@ -275,14 +273,14 @@ async fn run_to_end(
     let (requests, mut wanted) = mpsc::channel(1);
     let (questions, mut open_questions) = mpsc::channel(1);
     let consent = host.writer.as_ref().and_then(|writer| writer.consent().cloned());
-    let (token, stay) = (CancellationToken::new(), Stay::new(!component.grant.may_wait()));
+    let (token, stay) = (CancellationToken::new(), Stay::new(component.may_stay()));
     let (waited, asked) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
     let started = Instant::now();
     let own =
         Deadline { started, wall, whole, waited: Arc::clone(&waited), asked: Arc::clone(&asked) };
     let channels = Channels { requests, questions };
-    let limits = (own, token.clone(), stay.clone());
-    let context = CallContext::new(component, host, Arc::clone(meters), limits, channels);
+    let ends = (own, token.clone(), stay.clone());
+    let context = CallContext::new(component, host, Arc::clone(meters), ends, channels);
     let emitter = context.emitter.clone();
     let faulty = || {
         let why = format!("an internal error while `{name}` ran; please report it");

@@ -4,12 +4,15 @@
 //! Three rules bound the time that a call can hold its caller's thread:
 //!
 //! 1. A component with a capability whose functions may wait, for the disk, the network, the model or a person, never runs
-//!    there (`Rules::MAY_WAIT`). Only a thread of its own can be given up while the kernel holds it.
-//! 2. Code of the component is stopped at the second tick after its beginning, which is one to two [`TICK`]s later.
+//!    there (`Rules::MAY_WAIT`), nor does one that imports more than the basic interfaces of WASI
+//!    (`LoadedComponent::may_stay`). Only a thread of its own can be given up while the kernel holds it.
+//! 2. Code of the component is stopped at the second tick after its beginning, which is one to two [`TICK`]s later. The engine
+//!    looks for it at the beginning of each function and loop. A function of 7.6 MB, the largest that there is, may call a
+//!    function of WASI 600,000 times in between, which takes some tenths of a second.
 //! 3. A single instruction cannot be stopped, and some work on a whole memory. A component whose memory would be larger than
 //!    [`MEMORY`] moves before it gets that memory.
 //!
-//! A call moves as what it is, a future: the engine runs components on stacks of their own, which any thread can continue.
+//! A call is a future, and the engine runs components on stacks of their own, so any thread can continue it.
 
 use std::sync::Arc;
 use std::sync::OnceLock;

@@ -580,6 +580,24 @@ mod tests {
         panic!("each call had a thread of its own");
     }
 
+    // CAPABILITY-14
+    #[test]
+    fn a_component_with_an_interface_that_may_take_long_does_not_begin_with_its_caller() {
+        let mut tool = load(&ComponentHost::new(None), &small(false), 100_000).component;
+        assert!(tool.may_stay());
+        for (import, stays) in [
+            ("wasi:cli/stdout@0.2.6", true),
+            ("agentcommand:types/types@1.1.0", true),
+            ("agentcommand:scout/progress@1.0.0", false),
+            ("agentcommand:repo/read@1.5.0", false),
+            ("wasi:logging/logging", false),
+            ("wasi:http/outgoing-handler@0.2.6", false),
+        ] {
+            tool.imports = vec![import.to_owned()];
+            assert_eq!(tool.may_stay(), stays, "{import}");
+        }
+    }
+
     // CAPABILITY-14, CAPABILITY-15
     #[tokio::test]
     async fn a_call_that_computes_leaves_the_thread_of_its_caller() {

@@ -92,6 +92,18 @@ impl From<ManifestError> for LoadError {
     }
 }
 
+/// The interfaces with which a call may begin on the thread of its caller. Each of their functions returns at once, waits as a
+/// future, or traps before it has copied more than a few kilobytes. Functions of other interfaces may wait for a lock of the audit
+/// log, or copy megabytes for each of a thousand calls between two checks of the engine.
+const QUICK: [&str; 6] = [
+    "agentcommand:types/",
+    "wasi:cli/",
+    "wasi:clocks/",
+    "wasi:filesystem/",
+    "wasi:io/",
+    "wasi:random/",
+];
+
 /// A component that was checked against its grant. Several calls of one component can run at the same time.
 #[derive(Clone)]
 pub struct LoadedComponent {
@@ -111,6 +123,15 @@ pub struct LoadedComponent {
     pub(crate) has_scratch: bool,
     /// Records the calls in the audit log; `None` if they are not recorded.
     pub(crate) audit: Option<Arc<ComponentAudit>>,
+}
+
+impl LoadedComponent {
+    /// Returns whether a call may begin on the thread of its caller: no function that the component can call may wait there.
+    /// Without the grant to read, the interfaces of files have no file.
+    pub(crate) fn may_stay(&self) -> bool {
+        let is_quick = |import: &String| QUICK.iter().any(|quick| import.starts_with(quick));
+        !self.grant.may_wait() && self.imports.iter().all(is_quick)
+    }
 }
 
 /// A loaded Scout.

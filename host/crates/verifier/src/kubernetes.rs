@@ -57,6 +57,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, SimplexStream, WriteHalf}
 pub(crate) const NAME: &str = "kubernetes";
 /// How long a session is used again after its last request. Load balancers forget a connection that is silent for a minute.
 const IDLE: Duration = Duration::from_secs(20);
+/// How long a session may take to show that it still answers. A connection that broke silently would be waited for much longer.
+const ALIVE: Duration = Duration::from_secs(5);
 /// Pause between two questions about a Pod that is about to change.
 const PAUSE: Duration = Duration::from_millis(50);
 /// How long a Pod may take until its containers run, with the pull of an image on a node that lacks it.
@@ -442,7 +444,7 @@ impl KubernetesApi {
                 session.request(&["stat", "/"]).await?;
                 session.text().await
             };
-            if answered.await.is_ok_and(|(code, _)| code == 0) {
+            if let Ok(Ok((0, _))) = tokio::time::timeout(ALIVE, answered).await {
                 return Ok(session);
             }
         }
@@ -466,10 +468,7 @@ impl KubernetesApi {
         let began = Instant::now();
         loop {
             let answered = async {
-                let mut session = match self.idle_session(pod, container) {
-                    Some(session) => session,
-                    None => self.new_session(pod, container).await?,
-                };
+                let mut session = self.session(pod, container).await?;
                 session.request(words).await?;
                 let answer = session.text().await?;
                 if answer.0 == 0 {
@@ -535,6 +534,8 @@ impl KubernetesApi {
         let mut loaded = note.loaded.lock().await;
         if !*loaded {
             self.running(&note.pod, LOADER).await?;
+            // There is a session then, before the check of the process limit leaves no process for another program of the Pod.
+            self.ask(&note.pod, LOADER, &["stat", "/"]).await?;
             *loaded = true;
         }
         Ok(())
@@ -665,7 +666,8 @@ impl KubernetesApi {
         words.extend(addresses.iter().map(String::as_str));
         let (code, reached) = self.ask(pod, STEPS, &words).await?;
         if code != 0 {
-            return Err(refused(500, "the walls of the Pod could not be probed"));
+            let why = format!("the walls of the Pod could not be probed: exit code {code}");
+            return Err(refused(500, &why));
         }
         let reached = reached.split_whitespace().next().map(str::to_owned);
         match reached {
@@ -903,7 +905,7 @@ impl KubernetesApi {
             closings: 0,
             started: false,
             loaded: Arc::default(),
-            stepped: false,
+            stepped: request.script.is_some(),
             ended: false,
             files,
             volumes: volumes_of(request).map(str::to_owned).collect(),
@@ -1204,9 +1206,9 @@ impl KubernetesApi {
     /// Removes a Pod, and what is noted about it.
     async fn remove_pod_named(&self, pod: &str, uid: Option<String>) -> Result<(), DriverError> {
         let removed = self.end_pod(pod, uid).await;
+        self.sessions().retain(|(_, of, _), _| of != pod);
         if removed.is_ok() || removed.as_ref().is_err_and(|error| error.fault == Fault::Status(404))
         {
-            self.sessions().retain(|(_, of, _), _| of != pod);
             let notes = &mut *self.notes();
             notes.execs.retain(|_, exec| exec.pod != pod);
             notes.pods.retain(|_, note| note.pod != pod);
@@ -1715,7 +1717,7 @@ struct Session {
     process: Process,
     /// What the next write sends. The kernel holds a small write back until the one before has arrived, which takes 40 ms.
     pending: Vec<u8>,
-    /// The exit code of a program that has ended, be it that a signal killed it.
+    /// The exit code of a program that has ended by itself or by a signal.
     ended: Option<i64>,
     /// When its last request ended.
     used: Instant,
@@ -1772,7 +1774,12 @@ impl Session {
             self.flush().await?;
         }
         while answer.len() < batch.files() {
-            answer.extend_from_slice(&self.piece().await?.ok_or_else(broken)?);
+            let Some(piece) = self.piece().await? else {
+                // The program has failed, and its code follows.
+                self.ended = Some(self.code().await?);
+                return Err(broken());
+            };
+            answer.extend_from_slice(&piece);
         }
         self.put(&batch.message(&answer)).await
     }
@@ -1827,7 +1834,7 @@ impl Session {
 
     /// Returns the answer to a request whose input the program did not take, if there is one.
     async fn refusal(&mut self) -> Option<(i64, String)> {
-        if !self.process.is_over() {
+        if self.ended.is_none() && !self.process.is_over() {
             return None;
         }
         let answer = self.text().await;
@@ -2563,8 +2570,9 @@ impl Driver for KubernetesApi {
             for note in self.notes().pods.values_mut().filter(|note| note.pod == pod) {
                 note.stepped = true;
             }
-            // None of our programs is left beside the step.
-            self.sessions().retain(|(_, of, container), _| *of != pod || *container != STEPS);
+            // The host closes its sessions, and their programs end a moment later: none is asked beside a step, and that of the
+            // loader would be too old after most steps.
+            self.sessions().retain(|(_, of, _), _| *of != pod);
             let mut process = self.attach(&pod, STEPS, &arguments, false, Attempts::One).await?;
             let (sender, receiver) = tokio::sync::mpsc::channel(8);
             let (report, reported) = tokio::sync::watch::channel(ExecEnd::Running);

@@ -9,14 +9,14 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use act_fs::{DIRECTORY, READ, Sha256};
+use act_fs::{DIRECTORY, MAX_DEPTH, READ, Sha256};
 pub use edit_protocol::{SNIFFED as BINARY_PROBE, is_binary};
 use rustix::fs::{AtFlags, FileType, Mode, Stat};
 use rustix::io::Errno;
 
 use super::transaction::digest_of;
 use super::view::{
-    FollowLinks, Handle, JudgedDirectory, Kind, OpenEntry, Profile, RepoView, ViewError,
+    FollowLinks, Handle, JudgedDirectory, Kind, MAX_PATH, OpenEntry, Profile, RepoView, ViewError,
 };
 use super::writer::MAX_SEEN;
 
@@ -141,8 +141,8 @@ impl<'v> OpenFile<'v> {
     }
 }
 
-/// An open directory whose files can be told apart by their state without opening each of them, which costs three calls of
-/// the system instead of one, and opened without resolving and judging the whole path of each.
+/// An open directory. The state of its files is known without opening them, which would cost three calls of the system instead of
+/// one, and they are opened without resolving and judging the whole path of each.
 #[derive(Debug)]
 pub struct OpenDirectory<'v> {
     view: &'v RepoView,
@@ -156,7 +156,9 @@ impl<'v> OpenDirectory<'v> {
     pub fn around(view: &'v RepoView, path: &str) -> Option<Self> {
         let (directory, _) = path.rsplit_once('/').unwrap_or(("", path));
         let is_real = path.split('/').all(|name| !matches!(name, "" | "." | ".."));
-        if !is_real || view.overlay().is_some() {
+        // Longer and deeper paths are refused wherever they are resolved.
+        let is_short = path.len() <= MAX_PATH && path.split('/').count() <= MAX_DEPTH;
+        if !is_real || !is_short || view.overlay().is_some() {
             return None;
         }
         let fd = view.root().open_real(directory.as_bytes(), DIRECTORY).ok()?;

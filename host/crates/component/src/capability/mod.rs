@@ -61,8 +61,8 @@ pub(crate) trait Rules {
     /// are then linked without a grant too, and refuse. An import of any other capability must be declared as a need.
     const IN_BASE_WORLD: bool = true;
 
-    /// True if a function of the capability may wait: for the disk, the network, the model or a person. Calls of a component
-    /// that was granted it have a thread of their own from their beginning, because a thread that waits in the kernel cannot
+    /// True if a granted function of the capability may wait: for the disk, the network, the model or a person. Calls of a
+    /// component that was granted it have a thread of their own from their beginning, because a thread that waits in the kernel cannot
     /// be stopped. Only a capability whose functions return at once says false.
     const MAY_WAIT: bool = true;
 

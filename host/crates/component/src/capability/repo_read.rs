@@ -2,9 +2,12 @@
 //! batches through `repo.read` (here), and as outlines through `repo.symbols` (`symbols`).
 
 use std::collections::BTreeSet;
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Mutex, PoisonError};
 
-use indexmap::IndexSet;
+use act_fs::Sha256;
+use hashbrown::HashTable;
+use sha2::Digest as _;
 use wasmtime::component::{HasSelf, Linker};
 use wasmtime_wasi::p2::bindings::filesystem;
 
@@ -177,12 +180,52 @@ pub(crate) struct ReadMeters {
     files: Mutex<Files>,
 }
 
+/// The paths of files, each once. A repository may have 100,000 of them, so they are not allocated one by one.
 #[derive(Debug, Default)]
 struct Files {
-    paths: IndexSet<Box<str>>,
-    bytes: usize,
+    /// The paths, one behind the other, in the order in which they were read first.
+    text: String,
+    /// Where each path ends in `text`.
+    ends: Vec<u32>,
+    /// The places of the paths in `ends`, by their hashes.
+    places: HashTable<u32>,
+    hasher: RandomState,
     /// Reads of files for whose paths there was no room.
     unnamed: u64,
+}
+
+impl Files {
+    fn add(&mut self, path: &str) {
+        let Self { text, ends, places, hasher, unnamed } = self;
+        let hash = hasher.hash_one(path);
+        if places.find(hash, |at| path_at(text, ends, *at) == path).is_some() {
+            return;
+        }
+        let number = (u32::try_from(text.len() + path.len()), u32::try_from(ends.len()));
+        let (Ok(end), Ok(place)) = number else {
+            *unnamed += 1;
+            return;
+        };
+        if end as usize > MAX_NAMES {
+            *unnamed += 1;
+            return;
+        }
+        text.push_str(path);
+        ends.push(end);
+        places.insert_unique(hash, place, |at| hasher.hash_one(path_at(text, ends, *at)));
+    }
+
+    fn paths(&self) -> impl Iterator<Item = &str> {
+        (0..).zip(&self.ends).map(|(at, _)| path_at(&self.text, &self.ends, at))
+    }
+}
+
+/// Returns the path with this place in `ends`.
+fn path_at<'t>(text: &'t str, ends: &[u32], at: u32) -> &'t str {
+    let at = at as usize;
+    let end = |at: usize| ends.get(at).map_or(0, |end| *end as usize);
+    let start = at.checked_sub(1).map_or(0, end);
+    text.get(start..end(at)).unwrap_or_default()
 }
 
 impl Metered for ReadMeters {
@@ -193,7 +236,7 @@ impl Metered for ReadMeters {
     fn counts(&self) -> Vec<(&'static str, u64)> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         vec![
-            ("files", files.paths.len() as u64),
+            ("files", files.ends.len() as u64),
             ("files_unnamed", files.unnamed),
             ("bytes", self.bytes.used()),
         ]
@@ -205,38 +248,34 @@ impl ReadMeters {
     pub(crate) fn file(&self, path: &str) {
         self.opened.add(1);
         let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        if files.paths.contains(path) {
-            return;
-        }
-        if files.bytes + path.len() > MAX_NAMES {
-            files.unnamed += 1;
-            return;
-        }
-        files.bytes += path.len();
-        files.paths.insert(path.into());
+        files.add(path);
     }
 
     /// Number of files that were read.
     pub(crate) fn files(&self) -> u64 {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        files.paths.len() as u64 + files.unnamed
+        files.ends.len() as u64 + files.unnamed
     }
 
     /// SHA-256 of the sorted paths, each followed by a line feed.
     pub(crate) fn files_sha256(&self) -> String {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut paths: Vec<_> = files.paths.iter().collect();
+        let mut paths: Vec<_> = files.paths().collect();
         // The paths are in the order in which they were read, and a stable sort uses the runs in it.
         paths.sort();
-        let list: String = paths.into_iter().flat_map(|path| [&**path, "\n"]).collect();
-        act_workspace::digest(list.as_bytes())
+        let mut list = sha2::Sha256::new();
+        for path in paths {
+            list.update(path);
+            list.update("\n");
+        }
+        Sha256::from(list).to_string()
     }
 
     /// The entries of the root that files were read in; none if they are more than `most`, or not all known.
     pub(crate) fn parts(&self, most: usize) -> Vec<String> {
         let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
         let part = |path: &str| path.split('/').next().unwrap_or(path).to_owned();
-        let parts: BTreeSet<_> = files.paths.iter().map(|path| part(path)).collect();
+        let parts: BTreeSet<_> = files.paths().map(part).collect();
         let is_complete = files.unnamed == 0 && parts.len() <= most;
         if is_complete { parts.into_iter().collect() } else { vec![] }
     }

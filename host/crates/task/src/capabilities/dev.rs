@@ -182,7 +182,7 @@ impl DevProject {
     fn unreadable(&self, path: &str, why: &str) -> Failure {
         let message = format!("{} {why}", self.path.join(path).display());
         Failure::refused("component_unreadable", message)
-            .hint("--build says how the component is built, and --output which file in the project's directory it is then")
+            .hint("--build names the command that builds, and --output the built file in the project's directory")
     }
 
     /// Returns the files of the project with the times of their changes, without those that builds write.
