@@ -48,7 +48,7 @@ pub(crate) struct Unit {
     pub(crate) in_name: u128,
     /// Numbers of symbols with a word of the question in their names, by number of the word.
     pub(crate) symbol_words: Counts,
-    /// What the symbols of the file match exactly. Few files have any, and a repository may have 100,000.
+    /// Exact matches of the symbols. Few files have any, and a repository may have 100,000, so there is room only where there is one.
     exact: Option<Box<Exact>>,
     /// Whether the question names the path.
     pub(crate) is_named: bool,

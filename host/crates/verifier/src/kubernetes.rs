@@ -1715,7 +1715,7 @@ impl Process {
 /// Our own program in a container, which carries out requests one after another (`serve` in `sandbox/`).
 struct Session {
     process: Process,
-    /// What the next write sends. The kernel holds a small write back until the one before has arrived, which takes 40 ms.
+    /// Bytes that the next write sends. The kernel holds a small write back until the one before has arrived, which takes 40 ms.
     pending: Vec<u8>,
     /// The exit code of a program that has ended by itself or by a signal.
     ended: Option<i64>,

@@ -207,7 +207,7 @@ pub struct Reader<'v> {
     view: &'v RepoView,
     /// The directory of the file before.
     directory: Option<String>,
-    /// The same directory, open, once two files in turn lay in it.
+    /// This directory, opened once two files in turn lay in it.
     around: Option<OpenDirectory<'v>>,
 }
 
