@@ -4,6 +4,8 @@
 //! It is executed with the user of the steps and has no more rights than they have. What it prints is believed only about
 //! itself: the exit code of a step comes from the API, and a counter of the kernel can only turn a failure into another one.
 
+mod kept;
+
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{Mode, OFlags};
@@ -11,20 +13,21 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketFlags, SocketType, sockopt};
 use rustix::process::{Pid, Signal};
 use sha2::{Digest, Sha256};
-use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs;
-use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufWriter, Read, Write};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Component, Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime};
+use std::thread::{JoinHandle, available_parallelism};
+use std::time::{Duration, Instant};
 
 /// The directory whose files say what the host wants. The container of the steps mounts it read-only.
 const CONTROL: &str = "/.act/control";
@@ -33,22 +36,16 @@ const FILES: &str = "/.act/files";
 const VARIABLE: usize = 96 << 10;
 /// How long the kubelet waits for them before it begins the container of the steps, which then fails.
 const LOADED: Duration = Duration::from_secs(30);
-/// The store of contents that outlives the Pod, in the container that receives files.
+/// The base volume, in the container that receives files.
 const BASE: &str = "/.act/base";
-/// Seconds of a generation of the store: what no run has used for one to two weeks is removed.
-const GENERATION: u64 = 7 * 24 * 3600;
-/// The words of an archive that goes through the store, and its bounds, as the host has them.
-const QUESTION: u8 = b'Q';
-const AS_IT_IS: u8 = b'R';
-const FILE: u8 = b'F';
-const MOST_FILES: usize = 8192;
-const LARGEST: usize = 4 << 20;
 /// The directory from which the container of the steps gets this program.
 const PROGRAM: &str = "/.act/bin/act-sandbox";
 /// Pause between two looks at a file. A look is a call of the kernel, and a cancelled run waits for it.
 const PAUSE: Duration = Duration::from_millis(20);
 /// The largest piece of a stream, in bytes. The host refuses a larger one.
 const PIECE: usize = 64 * 1024;
+/// Maximum number of threads that read a tree.
+const MOST_THREADS: usize = 4;
 /// Bytes of the stack of a thread that only waits.
 const STACK: usize = 16 * 1024;
 
@@ -67,6 +64,12 @@ fn main() -> ExitCode {
     let rest: Vec<OsString> = arguments.collect();
     let done = match (name.to_str().unwrap_or_default(), rest.as_slice()) {
         ("load", directories) => load(directories),
+        ("load-kept", [root, seconds, directories @ ..]) => {
+            let seconds = seconds.to_str().and_then(|text| text.parse().ok());
+            let seconds = seconds.ok_or_else(|| io::ErrorKind::InvalidInput.into());
+            let taken = seconds.and_then(|seconds| kept::take(Path::new(root), seconds));
+            taken.and_then(|()| load(directories))
+        }
         ("loaded", []) => loaded(),
         ("init", [seconds]) => init(seconds.to_str().and_then(|text| text.parse().ok())),
         ("run", [directory, program, arguments @ ..]) => run(directory, program, arguments),
@@ -80,7 +83,7 @@ fn main() -> ExitCode {
             ExitCode::from(match (name.to_str(), error.kind()) {
                 (Some("run"), kind) if MISSING_PATH.contains(&kind) => NOT_FOUND,
                 (Some("run"), _) => NOT_EXECUTABLE,
-                _ => FAILED,
+                _ => code_of(&error),
             })
         }
     }
@@ -140,7 +143,11 @@ fn answer(words: &[OsString], input: &mut impl Read, output: &mut impl Write) ->
     match (name.to_str().unwrap_or_default(), rest) {
         ("mark", [name]) => fs::write(Path::new(CONTROL).join(name), b""),
         ("receive", [path]) => receive(Path::new(path), input),
-        ("rebuild", [path]) => rebuild(Path::new(path), input, output),
+        ("refresh", [path, spared @ ..]) => {
+            let spared: Vec<PathBuf> = spared.iter().map(PathBuf::from).collect();
+            kept::refresh(Path::new(path), &spared, input, output)
+        }
+        ("give-back", [root, word]) => kept::give_back(Path::new(root), word == "sound"),
         ("send", [path]) => send(Path::new(path), output),
         ("digest", [path]) => digest(Path::new(path), output),
         ("stat", [path]) => fs::symlink_metadata(path).map(drop),
@@ -155,7 +162,7 @@ fn answer(words: &[OsString], input: &mut impl Read, output: &mut impl Write) ->
 }
 
 fn code_of(error: &io::Error) -> u8 {
-    let no_base = error.get_ref().is_some_and(|inner| inner.is::<NoBase>());
+    let no_base = error.get_ref().is_some_and(|inner| inner.is::<kept::NoBase>());
     match error.kind() {
         _ if no_base => NO_BASE,
         kind if MISSING_PATH.contains(&kind) => MISSING,
@@ -180,6 +187,9 @@ fn load(directories: &[OsString]) -> io::Result<()> {
     fs::copy("/proc/self/exe", &begun)?;
     fs::set_permissions(&begun, fs::Permissions::from_mode(0o555))?;
     fs::rename(begun, PROGRAM)?;
+    if Path::new(BASE).exists() {
+        std::thread::spawn(kept::remove_unused);
+    }
     wait_for(&Path::new(CONTROL).join("end"), None)
 }
 
@@ -294,18 +304,6 @@ fn receive(path: &Path, input: &mut impl Read) -> io::Result<()> {
     if pieces.ended { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-/// Unpacks an archive whose known contents the store adds.
-fn rebuild(path: &Path, input: &mut impl Read, output: &mut impl Write) -> io::Result<()> {
-    let base = Base::open().map_err(|_| io::Error::other(NoBase))?;
-    // The words between two contents are short. No byte of the next request arrives before the answer to this one.
-    let pieces = Pieces { input, left: 0, ended: false };
-    let input = BufReader::with_capacity(PIECE, pieces);
-    let mut archive = Rebuilt { input, output, base, batch: VecDeque::new(), now: Now::AsItIs(0) };
-    unpack(&mut archive, path)?;
-    io::copy(&mut archive, &mut io::sink())?;
-    if archive.input.get_ref().ended { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
-}
-
 fn unpack(archive: &mut impl Read, path: &Path) -> io::Result<()> {
     fs::create_dir_all(path)?;
     let mut archive = tar::Archive::new(archive);
@@ -337,212 +335,7 @@ fn unpack(archive: &mut impl Read, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The base volume cannot be written to.
-#[derive(Debug)]
-struct NoBase;
-
-impl std::fmt::Display for NoBase {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("the base volume cannot be written to")
-    }
-}
-
-impl std::error::Error for NoBase {}
-
-/// A store of file contents by their digests, which several Pods share. A directory of a generation holds the contents that were
-/// used in it; those of older ones are removed, so that the store has what two generations use.
-struct Base {
-    this: PathBuf,
-    last: PathBuf,
-}
-
-impl Base {
-    /// Opens the store, and removes what is too old.
-    fn open() -> io::Result<Self> {
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        let number = now.as_secs() / GENERATION;
-        let of = |number: u64| Path::new(BASE).join(number.to_string());
-        let base = Self { this: of(number), last: of(number.saturating_sub(1)) };
-        shared_directory(&base.this)?;
-        let probe = base.this.join(unique()?);
-        fs::write(&probe, b"")?;
-        fs::remove_file(&probe)?;
-        for entry in fs::read_dir(BASE)?.flatten() {
-            let name = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok());
-            if name.is_some_and(|name| name.saturating_add(1) < number) {
-                // Another Pod may be removing it too.
-                let _ = fs::remove_dir_all(entry.path());
-            }
-        }
-        Ok(base)
-    }
-
-    /// Returns a content of the store, if it is what its name says.
-    fn content(&self, digest: &[u8; 32], size: usize) -> Option<Vec<u8>> {
-        let read = |generation: &Path| {
-            let path = path_of(generation, digest);
-            let found = fs::symlink_metadata(&path).ok()?;
-            if !found.is_file() || found.len() != size as u64 {
-                return None;
-            }
-            let content = fs::read(&path).ok()?;
-            (Sha256::digest(&content)[..] == digest[..]).then_some(content)
-        };
-        read(&self.this).or_else(|| {
-            let content = read(&self.last)?;
-            self.store(digest, &content);
-            Some(content)
-        })
-    }
-
-    /// Stores a content. A store that is full, or that somebody else changes, only makes the next run send more.
-    fn store(&self, digest: &[u8; 32], content: &[u8]) {
-        let path = path_of(&self.this, digest);
-        let stored = || -> io::Result<()> {
-            if let Some(directory) = path.parent() {
-                shared_directory(directory)?;
-            }
-            let temporary = path.with_extension(unique()?);
-            let written = fs::write(&temporary, content);
-            let renamed = written.and_then(|()| fs::rename(&temporary, &path));
-            if renamed.is_err() {
-                let _ = fs::remove_file(&temporary);
-            }
-            renamed
-        };
-        let _ = stored();
-    }
-}
-
-/// Returns a name that nobody else has.
-fn unique() -> io::Result<String> {
-    Ok(fs::read_to_string("/proc/sys/kernel/random/uuid")?.trim().to_owned())
-}
-
-fn path_of(generation: &Path, digest: &[u8; 32]) -> PathBuf {
-    let name: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-    generation.join(name.get(..2).unwrap_or_default()).join(name)
-}
-
-/// Makes a directory in which the Pods of every user store contents.
-fn shared_directory(path: &Path) -> io::Result<()> {
-    match fs::create_dir(path) {
-        Ok(()) => fs::set_permissions(path, fs::Permissions::from_mode(0o777)),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// An archive, rebuilt from what arrives and from the store. The host asks about the contents of a batch first.
-struct Rebuilt<R, W> {
-    input: R,
-    output: W,
-    base: Base,
-    /// The contents of the batch that have not been read yet.
-    batch: VecDeque<Content>,
-    now: Now,
-}
-
-struct Content {
-    digest: [u8; 32],
-    size: usize,
-    /// `None` if the store lacks it.
-    stored: Option<Vec<u8>>,
-}
-
-/// The part of the archive that is being read.
-enum Now {
-    AsItIs(usize),
-    /// A content, from this byte on.
-    Content(Vec<u8>, usize),
-}
-
-impl<R: Read, W: Write> Rebuilt<R, W> {
-    /// Reads the next word of the host. False is the end.
-    fn next(&mut self) -> io::Result<bool> {
-        let mut word = [0];
-        if self.input.read(&mut word)? == 0 {
-            return Ok(false);
-        }
-        match word {
-            [QUESTION] => {
-                let mut answer = vec![];
-                for _ in 0..self.number(MOST_FILES)? {
-                    let mut digest = [0; 32];
-                    self.input.read_exact(&mut digest)?;
-                    let size = self.number(LARGEST)?;
-                    let stored = self.base.content(&digest, size);
-                    answer.push(if stored.is_some() { b'1' } else { b'0' });
-                    self.batch.push_back(Content { digest, size, stored });
-                }
-                self.output.write_all(&answer)?;
-                self.output.flush()?;
-            }
-            [AS_IT_IS] => self.now = Now::AsItIs(self.number(usize::MAX)?),
-            [FILE] => {
-                let next = self.batch.pop_front().ok_or(io::ErrorKind::InvalidData)?;
-                let content = match next.stored {
-                    Some(content) => content,
-                    None => {
-                        let mut content = vec![0; next.size];
-                        self.input.read_exact(&mut content)?;
-                        if Sha256::digest(&content)[..] != next.digest[..] {
-                            return Err(io::ErrorKind::InvalidData.into());
-                        }
-                        self.base.store(&next.digest, &content);
-                        content
-                    }
-                };
-                self.now = Now::Content(content, 0);
-            }
-            _ => return Err(io::ErrorKind::InvalidData.into()),
-        }
-        Ok(true)
-    }
-
-    fn number(&mut self, most: usize) -> io::Result<usize> {
-        let mut bytes = [0; 4];
-        self.input.read_exact(&mut bytes)?;
-        let number = u32::from_be_bytes(bytes) as usize;
-        if number > most { Err(io::ErrorKind::InvalidData.into()) } else { Ok(number) }
-    }
-}
-
-impl<R: Read, W: Write> Read for Rebuilt<R, W> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if into.is_empty() {
-            return Ok(0);
-        }
-        loop {
-            match &mut self.now {
-                Now::AsItIs(left) if *left > 0 => {
-                    let most = into.len().min(*left);
-                    let count = self.input.read(into.get_mut(..most).unwrap_or_default())?;
-                    if count == 0 {
-                        return Err(io::ErrorKind::UnexpectedEof.into());
-                    }
-                    *left -= count;
-                    return Ok(count);
-                }
-                Now::Content(content, at) if *at < content.len() => {
-                    let rest = content.get(*at..).unwrap_or_default();
-                    let count = rest.len().min(into.len());
-                    let (from, to) = (rest.get(..count), into.get_mut(..count));
-                    if let (Some(from), Some(to)) = (from, to) {
-                        to.copy_from_slice(from);
-                    }
-                    *at += count;
-                    return Ok(count);
-                }
-                Now::AsItIs(_) | Now::Content(..) => {}
-            }
-            if !self.next()? {
-                return Ok(0);
-            }
-        }
-    }
-}
-
+/// A stream that arrives in pieces with their lengths. A piece of no byte is its end.
 struct Pieces<R> {
     input: R,
     left: usize,
@@ -643,11 +436,32 @@ impl<W: Write> Write for Framed<W> {
 /// Prints the digest of a tree as the host computes it (VERIFIER-12): over path, mode and content digest of each file and link,
 /// in the order of the paths. `.git` at the top is not part of the tree.
 fn digest(top: &Path, output: &mut impl Write) -> io::Result<()> {
-    let mut files = vec![];
-    collect(top, Path::new(""), &mut files)?;
+    let mut found = vec![];
+    collect(top, Path::new(""), &mut found)?;
+    found.sort();
+    let (next, mut files) = (AtomicUsize::new(0), vec![]);
+    let work = || -> io::Result<Vec<(usize, String)>> {
+        let (mut digests, mut buffer) = (vec![], vec![0; PIECE]);
+        loop {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            let Some((path, mode)) = found.get(number) else { return Ok(digests) };
+            digests.push((number, content_digest(&top.join(path), mode, &mut buffer)?));
+        }
+    };
+    // The limit on processes may leave no thread more.
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..available_parallelism().map_or(1, NonZero::get).min(MOST_THREADS))
+            .map_while(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok())
+            .collect();
+        files.extend(work()?);
+        for other in others {
+            files.extend(other.join().map_err(|_| io::Error::other("a thread has panicked"))??);
+        }
+        io::Result::Ok(())
+    })?;
     files.sort();
     let mut whole = Sha256::new();
-    for (path, mode, content) in files {
+    for ((path, mode), (_, content)) in found.iter().zip(files) {
         for part in [path.as_os_str().as_bytes(), mode.as_bytes(), content.as_bytes()] {
             whole.update(part);
             whole.update([0]);
@@ -656,32 +470,41 @@ fn digest(top: &Path, output: &mut impl Write) -> io::Result<()> {
     writeln!(output, "{}", hex(whole))
 }
 
-fn collect(top: &Path, below: &Path, files: &mut Vec<(PathBuf, &str, String)>) -> io::Result<()> {
+/// The mode of a link in a tree.
+const LINK_MODE: &str = "120000";
+
+fn collect(top: &Path, below: &Path, files: &mut Vec<(PathBuf, &str)>) -> io::Result<()> {
     for entry in fs::read_dir(top.join(below))? {
         let entry = entry?;
         let path = below.join(entry.file_name());
-        let (found, full) = (entry.metadata()?, entry.path());
+        let found = entry.metadata()?;
         if path == Path::new(".git") {
             continue;
         } else if found.is_dir() {
             collect(top, &path, files)?;
         } else if found.is_symlink() {
-            let target = Sha256::new().chain_update(fs::read_link(full)?.as_os_str().as_bytes());
-            files.push((path, "120000", hex(target)));
+            files.push((path, LINK_MODE));
         } else {
-            let mut content = Sha256::new();
-            let (mut file, mut buffer) = (fs::File::open(full)?, vec![0; PIECE]);
-            loop {
-                match file.read(&mut buffer)? {
-                    0 => break,
-                    count => content.update(buffer.get(..count).unwrap_or_default()),
-                }
-            }
             let mode = if found.mode() & 0o100 == 0 { "100644" } else { "100755" };
-            files.push((path, mode, hex(content)));
+            files.push((path, mode));
         }
     }
     Ok(())
+}
+
+fn content_digest(full: &Path, mode: &str, buffer: &mut [u8]) -> io::Result<String> {
+    let mut content = Sha256::new();
+    if mode == LINK_MODE {
+        content.update(fs::read_link(full)?.as_os_str().as_bytes());
+        return Ok(hex(content));
+    }
+    let mut file = fs::File::open(full)?;
+    loop {
+        match file.read(buffer)? {
+            0 => return Ok(hex(content)),
+            count => content.update(buffer.get(..count).unwrap_or_default()),
+        }
+    }
 }
 
 fn hex(hash: Sha256) -> String {

@@ -38,7 +38,12 @@ async fn containers_and_volumes_of_dead_owners_are_removed_and_no_others() {
     let request = Sandbox::request(&engine).await;
     let of = |labels: &HashMap<String, String>, name: &str| ContainerRequest {
         labels: labels.clone(),
-        volumes: vec![NewVolume { name: name.to_owned(), labels: labels.clone(), layers: None }],
+        volumes: vec![NewVolume {
+            name: name.to_owned(),
+            labels: labels.clone(),
+            layers: None,
+            content: None,
+        }],
         ..request.clone()
     };
     let names = [unique("dead"), unique("elsewhere")];

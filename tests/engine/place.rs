@@ -269,7 +269,7 @@ impl Drop for Sandbox {
 
 pub(crate) fn new_volume(name: &str) -> NewVolume {
     let labels = HashMap::from([(TEST.to_owned(), name.to_owned())]);
-    NewVolume { name: name.to_owned(), labels, layers: None }
+    NewVolume { name: name.to_owned(), labels, layers: None, content: None }
 }
 
 pub(crate) fn mounted(name: &str, target: &str, read_only: bool) -> Mount {

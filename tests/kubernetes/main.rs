@@ -395,11 +395,11 @@ fn a_base_volume_has_what_was_sent_and_heals_what_was_changed_there() {
     std::fs::write(file.path(), objects.to_string()).unwrap();
     cluster(&["kubectl", "apply", "-f", file.path().to_str().unwrap()]);
 
-    let one = "x".repeat(3000);
-    let digest = act_workspace::digest(one.as_bytes());
-    let act = with_step("wc -c large.txt; cat small.txt", json!({}))
+    let step = "wc -c large.txt; ls; cat small.txt";
+    let step = json!([{"name": "test", "command": step, "network": "off"}]);
+    let act = with_step("", json!({"workspace": "readonly", "steps": step}))
         .engines_toml(&engines_toml(&namespace(), &format!("base_volume = \"{claim}\"")))
-        .file("large.txt", &one)
+        .file("large.txt", "x".repeat(3000))
         .file("small.txt", "first\n");
     let told = act.clone().act(["verify", "--json"]).status(4);
     let (_, why) = error_of(&told);
@@ -407,30 +407,41 @@ fn a_base_volume_has_what_was_sent_and_heals_what_was_changed_there() {
     for node in ["n1", "n2"] {
         cluster(&["node", node, "chmod", "777", place]);
     }
-    let stored = |what: &str| -> Vec<String> {
-        let find = ["n1", "n2"].map(|node| cluster(&["node", node, "find", place, "-name", what]));
-        find.iter().flat_map(|found| found.lines().map(str::to_owned)).collect()
+    let on_nodes = |script: &str| -> String {
+        ["n1", "n2"].map(|node| cluster(&["node", node, "sh", "-c", script])).concat()
     };
-    // Each node has a directory of its own in this cluster; on both of them in the end.
-    for content in ["second\n", "third\n", "fourth\n", "fifth\n"] {
+    // Which node wrote the large file, and when.
+    let written =
+        || on_nodes(&format!("find {place} -name large.txt -exec stat -c '%i %Z' {{}} +"));
+    let verify = |content: &str| {
         let act = act.clone().file("small.txt", content);
         let told = act.act(["verify", "--fresh", "--json"]).status(0);
-        let (run, run_of) = (told.runs(), |run: &String| told.manifest(run)["status"] == "PASS");
-        assert!(run.iter().any(run_of));
-        let logs = told.repo().with_file_name("artifacts/runs");
-        let newest = run.iter().max().unwrap();
-        let log = logs.join(newest).join("logs/step-01-test.log");
-        assert_eq!(std::fs::read_to_string(log).unwrap(), format!("3000 large.txt\n{content}"));
-        assert!(!stored(&digest).is_empty());
-        assert!(!stored(&act_workspace::digest(content.as_bytes())).is_empty());
-        // Somebody with access to the volume changes what is stored.
-        for node in ["n1", "n2"] {
-            let spoil = format!(
-                "for f in $(find {place} -name {digest}); do printf y | dd of=$f conv=notrunc; done"
-            );
-            cluster(&["node", node, "sh", "-c", &spoil]);
-        }
+        let run = told.runs().into_iter().max().unwrap();
+        assert_eq!(told.manifest(&run)["status"], "PASS");
+        let log =
+            told.repo().with_file_name("artifacts/runs").join(run).join("logs/step-01-test.log");
+        let text = std::fs::read_to_string(log).unwrap();
+        let names = "agent.yaml\nanswer.txt\nlarge.txt\nsmall.txt";
+        assert_eq!(text, format!("3000 large.txt\n{names}\n{content}"));
+    };
+    // Each node has a directory of its own in this cluster; both have the tree in the end.
+    for content in ["second\n", "third\n", "fourth\n", "fifth\n", "sixth\n"] {
+        verify(content);
     }
+    let before = written();
+    for content in ["seventh\n", "eighth\n"] {
+        verify(content);
+    }
+    assert_eq!(written(), before, "the file was written again");
+    // Somebody with access to the volume changes what is stored, and leaves something there.
+    on_nodes(&format!(
+        "for f in $(find {place} -name large.txt); do printf y | dd of=$f conv=notrunc; touch $(dirname $f)/more; done"
+    ));
+    for content in ["ninth\n", "tenth\n", "eleventh\n"] {
+        verify(content);
+    }
+    let trees = on_nodes(&format!("ls -d {place}/*/until"));
+    assert!(trees.contains(".free-") && !trees.contains(".used-"), "{trees}");
     let told = act.act(["verify", "--fresh", "--json"]).status(0);
     nothing_left(&told);
     cluster(&["kubectl", "-n", &namespace(), "delete", "pvc", claim, "--wait=false"]);

@@ -11,7 +11,7 @@ fn main() {
     let out = PathBuf::from(variable("OUT_DIR"));
     let package = PathBuf::from(variable("CARGO_MANIFEST_DIR"));
     let Some(sandbox) = package.ancestors().nth(3).map(|root| root.join("sandbox")) else { return };
-    for file in ["Cargo.toml", "Cargo.lock", "src/main.rs"] {
+    for file in ["Cargo.toml", "Cargo.lock", "src"] {
         println!("cargo:rerun-if-changed={}", sandbox.join(file).display());
     }
     let file = out.join("act-sandbox");

@@ -976,17 +976,18 @@ fn is_mounted(pid: u32, target: &str, prepared: Identity) -> bool {
 
 /// Checks that the steps see the tree that was sent, where the engine can say so.
 async fn check_tree(workspace: &Workspace, container: &Container) -> Result<(), InfraError> {
-    let found = container.engine.tree_digest(&container.name, workspace.view.root()).await?;
-    match found {
-        Some(found) if found != workspace.digest => Err(InfraError::new(
-            ErrorType::Unknown,
-            format!(
-                "the container has another tree ({found}) than the one that was sent ({}); ask who else works on the engine",
-                workspace.digest
-            ),
-        )),
-        _ => Ok(()),
-    }
+    let (engine, sent) = (&container.engine, &workspace.digest);
+    let root = workspace.view.root();
+    let Some(found) = engine.sees_another_tree(&container.name, root, sent).await? else {
+        return Ok(());
+    };
+    Err(InfraError::new(
+        ErrorType::Unknown,
+        format!(
+            "the container has another tree ({found}) than the one that was sent ({sent}); verify again, and if it happens \
+             again ask who else works on the engine"
+        ),
+    ))
 }
 
 /// Returns the error of a run whose container got other directories than the host has prepared.

@@ -327,12 +327,13 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
 
     fn connect<'a>(&'a self, container: &'a str, network: &'a str) -> Answer<'a, ()>;
 
-    /// Returns the digest of the tree at a directory of a started container, as its processes see it, without `.git`; `None` if
-    /// the engine has no program there that computes it.
-    fn tree_digest<'a>(
+    /// Compares the tree at a directory of a started container, as its processes see it, without `.git`, with the digest of the one
+    /// that was sent. Returns the digest of another one; `None` too if the engine has no program there that computes it.
+    fn sees_tree<'a>(
         &'a self,
         _container: &'a str,
         _path: &'a str,
+        _sent: &'a str,
     ) -> Answer<'a, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }

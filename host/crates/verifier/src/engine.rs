@@ -406,13 +406,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Returns the digest of a tree as the processes of a started container see it, if the engine can compute it.
-    pub(crate) async fn tree_digest(
+    /// Returns the digest of the tree that the processes of a started container see, if it is another one than was sent and the
+    /// engine can say so.
+    pub(crate) async fn sees_another_tree(
         &self,
         container: &str,
         path: &str,
+        sent: &str,
     ) -> Result<Option<String>, EngineError> {
-        self.call(Phase::Prepare, WORK, self.driver().tree_digest(container, path)).await
+        self.call(Phase::Prepare, WORK, self.driver().sees_tree(container, path, sent)).await
     }
 
     /// Kills all processes of a container at once; no process in it can delay or survive that.

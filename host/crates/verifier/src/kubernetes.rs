@@ -18,7 +18,7 @@ use crate::driver::{
 };
 use crate::engine_error::EngineUnavailable;
 use crate::request::{
-    ContainerRequest, Main, MountSource, Network, NewVolume, Role, SentFile, StepUser,
+    ContainerRequest, Main, Mount, MountSource, Network, NewVolume, Role, SentFile, StepUser,
 };
 use act_config::ClusterPlace;
 use act_core::verification::EngineIdentity;
@@ -172,7 +172,7 @@ impl std::fmt::Debug for KubernetesApi {
 /// Facts that this process knows and the cluster does not.
 #[derive(Default)]
 struct Notes {
-    volumes: HashMap<String, HashMap<String, String>>,
+    volumes: HashMap<String, NewVolume>,
     /// The containers that never start, with the Pod that they belong to once there is one.
     files: HashMap<String, FilesNote>,
     pods: HashMap<String, PodNote>,
@@ -221,6 +221,38 @@ struct PodNote {
     ended: bool,
     files: Option<String>,
     volumes: Vec<String>,
+    kept: Option<Kept>,
+}
+
+/// The directory of a run on the base volume, with the volumes whose contents outlive its Pod. The steps mount them read-only.
+#[derive(Clone)]
+struct Kept {
+    root: String,
+    volumes: Vec<KeptVolume>,
+    /// The steps saw something else than what was sent, so nobody uses it again.
+    doubted: bool,
+}
+
+#[derive(Clone)]
+struct KeptVolume {
+    name: String,
+    /// Where the host believes the volume to be in the loader.
+    target: String,
+    /// Where it is there.
+    path: String,
+    /// The mount points in it.
+    directories: Vec<String>,
+}
+
+impl Kept {
+    /// Returns the volume that has a path of the loader, and where that path is there.
+    fn at(&self, path: &str) -> Option<(&KeptVolume, String)> {
+        self.volumes.iter().find_map(|volume| {
+            let below = path.strip_prefix(&*volume.target)?;
+            let is_below = below.is_empty() || below.starts_with('/');
+            is_below.then(|| (volume, format!("{}{below}", volume.path)))
+        })
+    }
 }
 
 /// How often the beginning of a command may arrive. Our own programs may run twice, a step may not.
@@ -497,6 +529,10 @@ impl KubernetesApi {
                 Err(error) if error.fault == Fault::Status(404) => return Err(deleted(pod)),
                 found => found?,
             };
+            let of_loader = state_of(&found, LOADER).and_then(|state| state.terminated.as_ref());
+            if of_loader.is_some_and(|over| i64::from(over.exit_code) == NO_BASE) {
+                return Err(self.no_base());
+            }
             if let Some(trouble) = trouble(&found) {
                 return Err(trouble);
             }
@@ -527,6 +563,15 @@ impl KubernetesApi {
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    fn no_base(&self) -> DriverError {
+        let claim = self.place.base_volume.as_deref().unwrap_or_default();
+        let why = format!(
+            "the user of the steps cannot write to the base volume {claim}; make it writable for every user, or remove \
+             `base_volume` from engines.toml"
+        );
+        refused(500, &why)
     }
 
     /// Waits until the loader of a Pod answers.
@@ -886,7 +931,8 @@ impl KubernetesApi {
         }
         self.close_network().await?;
         let loads = files.as_ref().map(|(_, note)| note.mounts.clone()).unwrap_or_default();
-        self.make(self.pod_of(name, request, &reference, &loads)).await?;
+        let kept = self.kept_of(name, request, &loads);
+        self.make(self.pod_of(name, request, &reference, &loads, kept.as_ref())).await?;
         let mut notes = self.notes();
         let files = files.map(|(name, _)| name);
         if let Some(note) = files.as_ref().and_then(|files| notes.files.get_mut(files)) {
@@ -909,9 +955,42 @@ impl KubernetesApi {
             ended: false,
             files,
             volumes: volumes_of(request).map(str::to_owned).collect(),
+            kept,
         };
         notes.pods.insert(name.to_owned(), note);
         Ok(())
+    }
+
+    /// Returns what a container has on the base volume: the volumes whose contents may be stored, if the steps can change none
+    /// of them.
+    fn kept_of(
+        &self,
+        name: &str,
+        request: &ContainerRequest,
+        loads: &[(String, String)],
+    ) -> Option<Kept> {
+        self.place.base_volume.as_ref()?;
+        let (notes, mut kept) = (self.notes(), None);
+        for (volume, target) in loads {
+            let content = notes.volumes.get(volume).and_then(|volume| volume.content.as_ref());
+            let is_of = |mount: &&Mount| mount.source == MountSource::Volume(volume.clone());
+            let mut mounts = request.mounts.iter().filter(is_of).peekable();
+            let Some(content) = content.filter(|_| mounts.peek().is_some()) else { continue };
+            if !mounts.all(|mount| mount.read_only) {
+                return None;
+            }
+            let kept: &mut Kept = kept.get_or_insert_with(|| {
+                let (uid, gid) = ids(request.user);
+                let owner = digest(format!("{uid}:{gid}:{content}").as_bytes());
+                let root = format!("{BASE}/{}.used-{}", &owner[..32], pod_name(name));
+                Kept { root, volumes: vec![], doubted: false }
+            });
+            let path = format!("{}/{}", kept.root, target.rsplit('/').next().unwrap_or_default());
+            let directories = mount_points(request, volume, &path);
+            let (name, target) = (volume.clone(), target.clone());
+            kept.volumes.push(KeptVolume { name, target, path, directories });
+        }
+        kept
     }
 
     /// Describes the Pod of a container of steps. `loads` are the volumes that the host fills through the loader, with their paths
@@ -922,6 +1001,7 @@ impl KubernetesApi {
         request: &ContainerRequest,
         image: &str,
         loads: &[(String, String)],
+        kept: Option<&Kept>,
     ) -> Value {
         let (uid, gid) = ids(request.user);
         let names: Vec<&str> = volumes_of(request).collect();
@@ -936,7 +1016,16 @@ impl KubernetesApi {
         volumes.extend((0..names.len()).map(|number| disk(&format!("v{number}"))));
         for (memory, mount) in request.mounts.iter().enumerate() {
             let volume = match &mount.source {
-                MountSource::Volume(volume) => format!("v{}", number(volume)),
+                MountSource::Volume(volume) => {
+                    let of = kept.into_iter().flat_map(|kept| &kept.volumes);
+                    if let Some(kept) = of.clone().find(|kept| kept.name == *volume) {
+                        let below = kept.path.strip_prefix(BASE).unwrap_or_default();
+                        let below = below.trim_start_matches('/');
+                        mounts.push(json!({"name": "act-base", "mountPath": mount.target, "subPath": below, "readOnly": true}));
+                        continue;
+                    }
+                    format!("v{}", number(volume))
+                }
                 MountSource::Memory { bytes, .. } => {
                     let name = format!("m{memory}");
                     let in_memory = json!({"medium": "Memory", "sizeLimit": bytes.to_string()});
@@ -959,27 +1048,26 @@ impl KubernetesApi {
             json!({"name": "act-control", "mountPath": CONTROL}),
             json!({"name": "act-files", "mountPath": SENT}),
         ];
-        if let Some(claim) = &self.place.base_volume {
-            volumes
-                .push(json!({"name": "act-base", "persistentVolumeClaim": {"claimName": claim}}));
-            // The steps never see it, and it is no volume of a run.
-            own.push(json!({"name": "act-base", "mountPath": BASE}));
-        }
+        let mut load = vec![json!(OWN_PROGRAM), json!("load")];
         let mut directories: Vec<String> = vec![];
+        if let Some(kept) = kept {
+            let claim = json!({"claimName": self.place.base_volume});
+            volumes.push(json!({"name": "act-base", "persistentVolumeClaim": claim}));
+            own.push(json!({"name": "act-base", "mountPath": BASE}));
+            let seconds = lifetime(request).to_string();
+            load = vec![json!(OWN_PROGRAM), json!("load-kept"), json!(kept.root), json!(seconds)];
+            for volume in &kept.volumes {
+                directories.push(volume.path.clone());
+                directories.extend(volume.directories.iter().cloned());
+            }
+        }
         for (volume, name) in names.iter().enumerate() {
             let target =
                 loads.iter().find(|(load, _)| load == name).map(|(_, target)| target.clone());
             let target = target.unwrap_or_else(|| format!("/.act/volumes/{volume}"));
             own.push(json!({"name": format!("v{volume}"), "mountPath": target}));
             // The kubelet would make mount points in a volume as root, and none in a read-only one.
-            for mount in &request.mounts {
-                if mount.source == MountSource::Volume((*name).to_owned()) {
-                    let inside = request.mounts.iter().filter_map(|other| {
-                        other.target.strip_prefix(&format!("{}/", mount.target))
-                    });
-                    directories.extend(inside.map(|below| format!("{target}/{below}")));
-                }
-            }
+            directories.extend(mount_points(request, name, &target));
         }
         directories.sort();
         directories.dedup();
@@ -1015,7 +1103,6 @@ impl KubernetesApi {
             }
             _ => json!([]),
         };
-        let mut load = vec![json!(OWN_PROGRAM), json!("load")];
         load.extend(directories.iter().map(|directory| json!(directory)));
         json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -1028,7 +1115,7 @@ impl KubernetesApi {
                 "restartPolicy": "Never",
                 // The program in our image is for one architecture.
                 "nodeSelector": {"kubernetes.io/os": "linux", "kubernetes.io/arch": crate::loader_image::architecture()},
-                "activeDeadlineSeconds": request.lifetime_seconds.saturating_add(BEGIN.as_secs() + 60),
+                "activeDeadlineSeconds": lifetime(request),
                 "terminationGracePeriodSeconds": 1,
                 "automountServiceAccountToken": false, "enableServiceLinks": false,
                 "hostname": "act", "dnsPolicy": "Default",
@@ -1087,7 +1174,7 @@ impl KubernetesApi {
             labels: crate::engine::owner_labels(this, "image", deadline),
         };
         self.close_network().await?;
-        self.make(self.pod_of(&name, &request, reference, &[])).await?;
+        self.make(self.pod_of(&name, &request, reference, &[], None)).await?;
         let note = PodNote {
             pod: pod_name(&name),
             image_id: String::new(),
@@ -1101,6 +1188,7 @@ impl KubernetesApi {
             ended: false,
             files: None,
             volumes: vec![],
+            kept: None,
         };
         self.notes().pods.insert(name.clone(), note);
         let looked = async {
@@ -1267,10 +1355,15 @@ impl KubernetesApi {
             // The kubelet reports the end where this fails.
             let _ = self.end_steps(&container, pod).await;
         }
+        let idle = noted().is_some_and(|(_, started, ended)| ended || !started);
         if !is_over(&found) {
+            // A process of the steps that is left may still read the tree. It waits for the deadline of the Pod then.
+            if let Some(kept) = self.kept(pod, LOADER).filter(|_| idle) {
+                let word = if kept.doubted { "doubted" } else { "sound" };
+                let _ = self.ask(pod, LOADER, &["give-back", &kept.root, word]).await;
+            }
             let _ = self.ask(pod, LOADER, &["mark", "end"]).await;
         }
-        let idle = noted().is_some_and(|(_, started, ended)| ended || !started);
         if idle || is_terminated(&found, STEPS) {
             // The steps have ended. The Pod runs only our own program, which ends by the mark.
             return delete(0).await;
@@ -1319,6 +1412,13 @@ impl KubernetesApi {
         // Before it is started, nothing else can look into a container here.
         self.begin(container).await?;
         Ok((note.pod, STEPS))
+    }
+
+    /// Returns what the loader of a Pod has on the base volume.
+    fn kept(&self, pod: &str, container: &str) -> Option<Kept> {
+        let notes = self.notes();
+        let note = notes.pods.values().find(|note| note.pod == pod)?;
+        note.kept.clone().filter(|_| container == LOADER)
     }
 
     async fn list(&self) -> Result<Vec<Labelled>, DriverError> {
@@ -1460,6 +1560,11 @@ fn refused(status: u16, why: &str) -> DriverError {
 
 fn garbled(why: &str) -> DriverError {
     DriverError { fault: Fault::Garbled, message: why.to_owned() }
+}
+
+/// The archive that was to be sent cannot be read.
+fn unsent(error: io::Error) -> DriverError {
+    unreachable(&error.to_string())
 }
 
 fn unreachable(why: &str) -> DriverError {
@@ -1916,6 +2021,25 @@ fn volumes_of(request: &ContainerRequest) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Returns the seconds after which the kubelet ends a Pod.
+fn lifetime(request: &ContainerRequest) -> u64 {
+    request.lifetime_seconds.saturating_add(BEGIN.as_secs() + 60)
+}
+
+/// Returns the mount points in a volume, which is at `top` somewhere else.
+fn mount_points(request: &ContainerRequest, volume: &str, top: &str) -> Vec<String> {
+    let mut points = vec![];
+    for mount in &request.mounts {
+        if mount.source == MountSource::Volume(volume.to_owned()) {
+            let above = format!("{}/", mount.target);
+            let inside =
+                request.mounts.iter().filter_map(|other| other.target.strip_prefix(&above));
+            points.extend(inside.map(|below| format!("{top}/{below}")));
+        }
+    }
+    points
+}
+
 fn files_of(notes: &Notes, request: &ContainerRequest) -> Option<(String, FilesNote)> {
     let names: Vec<_> = volumes_of(request).collect();
     let shares = |note: &&FilesNote| {
@@ -2177,7 +2301,7 @@ impl Driver for KubernetesApi {
     }
 
     fn create_volume(&self, volume: NewVolume) -> Answer<'_, ()> {
-        self.notes().volumes.entry(volume.name).or_insert(volume.labels);
+        self.notes().volumes.entry(volume.name.clone()).or_insert(volume);
         Box::pin(ready(Ok(())))
     }
 
@@ -2197,11 +2321,11 @@ impl Driver for KubernetesApi {
 
     fn volumes(&self, label: String) -> Answer<'_, Vec<Labelled>> {
         let notes = self.notes();
-        let found = notes.volumes.iter().filter(|(_, labels)| has_label(labels, &label));
-        let found = found.map(|(name, labels)| Labelled {
-            id: name.clone(),
+        let found = notes.volumes.values().filter(|volume| has_label(&volume.labels, &label));
+        let found = found.map(|volume| Labelled {
+            id: volume.name.clone(),
             name: None,
-            labels: labels.clone(),
+            labels: volume.labels.clone(),
         });
         Box::pin(ready(Ok(found.collect())))
     }
@@ -2209,7 +2333,8 @@ impl Driver for KubernetesApi {
     fn describe(&self, request: &ContainerRequest) -> Description {
         let loads =
             files_of(&self.notes(), request).map(|(_, note)| note.mounts).unwrap_or_default();
-        let pod = self.pod_of("act", request, &request.image_id, &loads);
+        let kept = self.kept_of("act", request, &loads);
+        let pod = self.pod_of("act", request, &request.image_id, &loads, kept.as_ref());
         description_of(
             pod["spec"].clone(),
             as_signed(request.limits.pids),
@@ -2318,6 +2443,9 @@ impl Driver for KubernetesApi {
     fn stat<'a>(&'a self, container: &'a str, path: &'a str) -> Answer<'a, ()> {
         Box::pin(async move {
             let (pod, of) = self.located(container).await?;
+            let kept = self.kept(&pod, of);
+            let kept = kept.as_ref().and_then(|kept| Some(kept.at(path)?.1));
+            let path = kept.as_deref().unwrap_or(path);
             match self.ask(&pod, of, &["stat", path]).await?.0 {
                 0 => Ok(()),
                 MISSING => Err(refused(404, &format!("no {path} in the container"))),
@@ -2334,25 +2462,34 @@ impl Driver for KubernetesApi {
     ) -> Answer<'a, ()> {
         Box::pin(async move {
             let (pod, of) = self.located(container).await?;
-            let base = self.place.base_volume.as_deref().filter(|_| of == LOADER);
-            let how = if base.is_some() { "rebuild" } else { "receive" };
+            let kept = self.kept(&pod, of);
+            // What lies above a volume is none of it.
+            let kept = kept.as_ref().and_then(|kept| kept.at(path));
             let mut session = self.session(&pod, of).await?;
             let sent = async {
-                session.put([how, path].join("\0").as_bytes()).await?;
-                let mut batches = Batches::default();
-                while let Some(piece) = archive.next().await {
-                    let piece = piece.map_err(|error| unreachable(&error.to_string()))?;
-                    if base.is_none() {
-                        session.put(&piece).await?;
-                        continue;
+                match &kept {
+                    None => {
+                        session.put(["receive", path].join("\0").as_bytes()).await?;
+                        while let Some(piece) = archive.next().await {
+                            session.put(&piece.map_err(unsent)?).await?;
+                        }
                     }
-                    batches.push(&piece);
-                    if batches.is_full() {
+                    Some((volume, path)) => {
+                        let inside = volume.directories.iter().filter_map(|directory| {
+                            directory.strip_prefix(&format!("{path}/")).map(str::to_owned)
+                        });
+                        let words = ["refresh".to_owned(), path.clone()].into_iter().chain(inside);
+                        let words: Vec<_> = words.collect();
+                        session.put(words.join("\0").as_bytes()).await?;
+                        let mut batches = Batches::default();
+                        while let Some(piece) = archive.next().await {
+                            batches.push(&piece.map_err(unsent)?).map_err(unsent)?;
+                            if batches.is_full() {
+                                session.send_batch(batches.take()).await?;
+                            }
+                        }
                         session.send_batch(batches.take()).await?;
                     }
-                }
-                if base.is_some() {
-                    session.send_batch(batches.take()).await?;
                 }
                 session.end_archive().await
             };
@@ -2368,13 +2505,6 @@ impl Driver for KubernetesApi {
             if code == 0 {
                 self.store_session(&pod, of, session);
             }
-            if let (NO_BASE, Some(claim)) = (code, base) {
-                let why = format!(
-                    "the user of the steps cannot write to the base volume {claim}; make it writable for every user, or remove \
-                     `base_volume` from engines.toml"
-                );
-                return Err(refused(500, &why));
-            }
             done((code, String::new()), "unpack what was sent")
         })
     }
@@ -2387,6 +2517,8 @@ impl Driver for KubernetesApi {
         let path = path.to_owned();
         let open = async move {
             let (pod, of) = self.located(container).await?;
+            let kept = self.kept(&pod, of).and_then(|kept| Some(kept.at(&path)?.1));
+            let path = kept.unwrap_or(path);
             let mut session = self.session(&pod, of).await?;
             session.request(&["send", &path]).await?;
             Ok::<_, DriverError>(Reading { api: self, session, pod, of, path })
@@ -2664,12 +2796,26 @@ impl Driver for KubernetesApi {
         Box::pin(ready(note.map(|note| note.network = true)))
     }
 
-    fn tree_digest<'a>(&'a self, container: &'a str, path: &'a str) -> Answer<'a, Option<String>> {
+    fn sees_tree<'a>(
+        &'a self,
+        container: &'a str,
+        path: &'a str,
+        sent: &'a str,
+    ) -> Answer<'a, Option<String>> {
         Box::pin(async move {
             let Some(note) = self.note(container) else { return Err(no_such(container)) };
             let (code, digest) = self.ask(&note.pod, STEPS, &["digest", path]).await?;
             done((code, String::new()), "read the tree")?;
-            Ok(Some(digest.trim().to_owned()))
+            let digest = digest.trim();
+            if digest == sent {
+                return Ok(None);
+            }
+            if let Some(note) = self.notes().pods.get_mut(container)
+                && let Some(kept) = &mut note.kept
+            {
+                kept.doubted = true;
+            }
+            Ok(Some(digest.to_owned()))
         })
     }
 

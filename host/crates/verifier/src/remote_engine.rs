@@ -10,7 +10,7 @@ use crate::engine::{Engine, WORK, owner_labels};
 use crate::engine_error::{EngineError, Phase};
 use crate::image::ResolvedImage;
 use crate::request::{
-    CA_BUNDLE, ContainerRequest, Mount, Role, artifacts_tmpfs, bind, new_volume, volume,
+    CA_BUNDLE, ContainerRequest, Mount, NewVolume, Role, artifacts_tmpfs, bind, new_volume, volume,
 };
 use crate::source_writes::{Backing, TreeDiff};
 use crate::workspace::{
@@ -408,8 +408,11 @@ impl VolumeStore {
         let volumes = paths.iter().map(|(volume, _)| volume.clone()).collect();
         let guard = Guard::arm(engine, &name, volumes);
         let store = Self { engine: engine.clone(), name, guard, cache: None };
-        for (volume, _) in &paths {
-            engine.create_volume(new_volume(volume, labels.clone())).await?;
+        let content = digest(verifier.home().as_os_str().as_encoded_bytes());
+        for (volume, path) in &paths {
+            let content = [TREE, GIT].contains(&&**path).then(|| content.clone());
+            let volume = new_volume(volume, labels.clone());
+            engine.create_volume(NewVolume { content, ..volume }).await?;
         }
         let mounts = paths.iter().map(|(name, path)| volume(name, path, false)).collect();
         let request = ContainerRequest::helper(&verifier.image, mounts, 1, labels);

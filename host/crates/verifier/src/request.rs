@@ -101,6 +101,9 @@ pub struct NewVolume {
     /// For an overlay, the directory of this machine that holds its layers `lower`, `upper` and `work`. Extended attributes of
     /// the layers are in the namespace `user`, which lets a user without root read the upper layer.
     pub layers: Option<PathBuf>,
+    /// A name of what is in it. An engine may store the contents of a volume, if the steps cannot change them, and have less sent
+    /// when the next volume of that name is filled.
+    pub content: Option<String>,
 }
 
 /// What runs as the first process of a container.
@@ -235,7 +238,7 @@ pub(crate) fn artifacts_tmpfs() -> Mount {
 
 /// Requests a new volume of the engine.
 pub(crate) fn new_volume(name: &str, labels: HashMap<String, String>) -> NewVolume {
-    NewVolume { name: name.to_owned(), labels, layers: None }
+    NewVolume { name: name.to_owned(), labels, layers: None, content: None }
 }
 
 /// Mounts a volume as it is.

@@ -1,0 +1,565 @@
+//! Trees on the base volume, which outlive their Pods, so that a run gets only what has changed since an earlier one.
+//!
+//! A tree is a directory with the files of one repository. The steps of one run at a time mount it, and read-only. A run takes a
+//! tree by renaming its directory, which can succeed only once, and gives it back by renaming it again. A list beside the tree has
+//! the digest of each file, and what the file system says of the file since it was written: a file whose inode, size or times are
+//! others was changed by somebody, and is asked for again. The digest that a process of the steps computes over the whole tree
+//! (VERIFIER-12) decides in the end; a tree that it does not confirm is removed.
+
+use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use sha2::{Digest, Sha256};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::ffi::OsStr;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
+use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use crate::{BASE, PIECE, Pieces};
+
+/// What the name of a directory has behind that of the repository: for a tree that no run has, and for one that a run has. All
+/// lie side by side, because a kubelet that finds no directory makes it and those above it, which then belong to root.
+const FREE: &str = ".free-";
+const USED: &str = ".used-";
+/// The file that says when the run that has a tree is over for certain, in seconds since 1970.
+const UNTIL: &str = "until";
+/// Maximum number of trees of one repository that wait for a run. As many runs of it go on at the same time.
+const MOST_FREE: usize = 8;
+/// How long a tree stays that no run has used.
+const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
+/// The words of what the host sends, and its bounds, as the host has them.
+const QUESTION: u8 = b'Q';
+const DIRECTORY: u8 = b'D';
+const LINK: u8 = b'L';
+const FILE: u8 = b'F';
+const LARGE: u8 = b'W';
+const BYTES: u8 = b'B';
+const MOST_FILES: usize = 16_384;
+const LONGEST: usize = 64 << 10;
+const LARGEST: usize = 4 << 20;
+/// Maximum size of a list, in bytes. A million files need about 150 MB.
+const LARGEST_LIST: u64 = 512 << 20;
+
+/// The base volume cannot be written to.
+#[derive(Debug)]
+pub(crate) struct NoBase;
+
+impl std::fmt::Display for NoBase {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the base volume cannot be written to")
+    }
+}
+
+impl std::error::Error for NoBase {}
+
+/// Takes a free tree for a run that lasts so long, or makes an empty one. `root` is the directory that it has then.
+pub(crate) fn take(root: &Path, seconds: u64) -> io::Result<()> {
+    let taken = || {
+        let (place, repository, _) = parts(root)?;
+        // A tree of a run that was killed is used only where there is no free one.
+        let mut found = others(place, repository, FREE)?;
+        found.extend(others(place, repository, USED)?.into_iter().filter(|path| is_over(path)));
+        if !found.iter().any(|path| fs::rename(path, root).is_ok()) {
+            fs::create_dir(root)?;
+        }
+        fs::write(root.join(UNTIL), now().saturating_add(seconds).to_string())
+    };
+    taken().map_err(|_: io::Error| io::Error::other(NoBase))
+}
+
+/// Returns the place of all trees, the name of the repository of this one, and that of its run.
+fn parts(root: &Path) -> io::Result<(&Path, &str, &str)> {
+    let name = root.file_name().and_then(OsStr::to_str);
+    let names = name.and_then(|name| name.split_once(USED));
+    match (root.parent(), names) {
+        (Some(place), Some((repository, run))) => Ok((place, repository, run)),
+        _ => Err(io::ErrorKind::InvalidInput.into()),
+    }
+}
+
+/// Returns the trees of a repository that are free or used.
+fn others(place: &Path, repository: &str, state: &str) -> io::Result<Vec<PathBuf>> {
+    let begins = format!("{repository}{state}");
+    let found = fs::read_dir(place)?.flatten();
+    let found = found.filter(|one| one.file_name().as_bytes().starts_with(begins.as_bytes()));
+    Ok(found.map(|one| one.path()).collect())
+}
+
+fn now() -> u64 {
+    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+}
+
+fn is_over(root: &Path) -> bool {
+    let until = fs::read_to_string(root.join(UNTIL));
+    until.ok().and_then(|text| text.parse::<u64>().ok()).is_some_and(|until| until < now())
+}
+
+/// Lets other runs have the tree of this one, or removes it: a tree that was found to be another one than it should be, or one
+/// more than are needed.
+pub(crate) fn give_back(root: &Path, sound: bool) -> io::Result<()> {
+    let (place, repository, run) = parts(root)?;
+    if !sound || others(place, repository, FREE)?.len() >= MOST_FREE {
+        return fs::remove_dir_all(root);
+    }
+    fs::rename(root, place.join(format!("{repository}{FREE}{run}")))
+}
+
+/// Removes the trees that no run has used for a long time. Another Pod may be removing them too.
+pub(crate) fn remove_unused() {
+    for tree in fs::read_dir(BASE).into_iter().flatten().flatten() {
+        // Each run that has a tree writes its list, which changes the directory.
+        let changed = tree.metadata().and_then(|found| found.modified());
+        let age = changed.ok().and_then(|changed| changed.elapsed().ok());
+        if age.is_some_and(|age| age > UNUSED) {
+            let _ = fs::remove_dir_all(tree.path());
+        }
+    }
+}
+
+/// Makes a tree what the host describes. `spared` are directories in it at which something else is mounted.
+pub(crate) fn refresh(
+    top: &Path,
+    spared: &[PathBuf],
+    input: &mut impl Read,
+    output: &mut impl Write,
+) -> io::Result<()> {
+    let pieces = Pieces { input, left: 0, ended: false };
+    // The words are short. No byte of the next request arrives before the answer to this one.
+    let mut input = BufReader::with_capacity(PIECE, pieces);
+    let mut tree = Tree::open(top)?;
+    while tree.next(&mut input, output)? {}
+    if !input.get_ref().ended {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    tree.remove_others(Path::new(""), spared)?;
+    tree.store_list()
+}
+
+/// What the file system says of a file. Nobody but the kernel sets all of it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Stamp([u64; 6]);
+
+impl Stamp {
+    fn of(found: &fs::Metadata) -> Self {
+        let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+        let [modified, modified_nanos, changed, changed_nanos] = times.map(i64::cast_unsigned);
+        Self([found.ino(), found.size(), modified, modified_nanos, changed, changed_nanos])
+    }
+}
+
+/// A file as the host describes it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Description {
+    digest: [u8; 32],
+    size: u32,
+    mode: u32,
+    modified: u64,
+}
+
+struct Tree {
+    top: PathBuf,
+    /// The files that were written, as the list has them.
+    known: HashMap<PathBuf, (Description, Stamp)>,
+    /// The files and links of this run, and the directories.
+    seen: HashSet<PathBuf>,
+    /// The files of this run for the list.
+    list: Vec<(PathBuf, Description, Stamp)>,
+    /// The files that were asked about and not named yet. False for one whose content the host sends.
+    asked: VecDeque<(PathBuf, Description, bool)>,
+    /// The large file that is being written, and how many of its bytes are missing.
+    large: Option<(File, u64)>,
+}
+
+impl Tree {
+    fn open(top: &Path) -> io::Result<Self> {
+        fs::create_dir_all(top)?;
+        let known = File::open(top.with_extension("list"))
+            .map(|list| read_list(&mut BufReader::new(list.take(LARGEST_LIST))))
+            .unwrap_or_default();
+        Ok(Self {
+            top: top.to_owned(),
+            known,
+            seen: HashSet::new(),
+            list: vec![],
+            asked: VecDeque::new(),
+            large: None,
+        })
+    }
+
+    /// Carries out the next word of the host. False is the end.
+    fn next(&mut self, input: &mut impl Read, output: &mut impl Write) -> io::Result<bool> {
+        let mut word = [0];
+        if input.read(&mut word)? == 0 {
+            return match (&self.large, self.asked.is_empty()) {
+                (None | Some((_, 0)), true) => Ok(false),
+                _ => Err(io::ErrorKind::UnexpectedEof.into()),
+            };
+        }
+        match word {
+            [QUESTION] => {
+                let mut answer = vec![];
+                for _ in 0..number(input, MOST_FILES)? {
+                    let path = path(input)?;
+                    let described = Description::read(input)?;
+                    let has = self.has(&path, described)?;
+                    answer.push(if has { b'1' } else { b'0' });
+                    self.asked.push_back((path, described, has));
+                }
+                output.write_all(&answer)?;
+                output.flush()?;
+            }
+            [DIRECTORY] => {
+                let (path, mode) = (path(input)?, number(input, 0o7777)?);
+                self.directory(path, mode as u32)?;
+            }
+            [LINK] => {
+                let (path, target) = (path(input)?, bytes(input)?);
+                let full = self.top.join(&path);
+                let target = PathBuf::from(std::ffi::OsString::from_vec(target));
+                if fs::read_link(&full).ok().as_ref() != Some(&target) {
+                    clear(&full)?;
+                    symlink(target, full)?;
+                }
+                self.seen.insert(path);
+            }
+            [FILE] => {
+                let (path, described, has) =
+                    self.asked.pop_front().ok_or(io::ErrorKind::InvalidData)?;
+                if !has {
+                    self.write(&path, described, input)?;
+                }
+                self.seen.insert(path);
+            }
+            [LARGE] => {
+                let path = path(input)?;
+                let (mode, modified) = (number(input, 0o7777)? as u32, long(input)?);
+                let size = long(input)?;
+                let file = self.create(&path)?;
+                finish(&file, mode, modified)?;
+                self.large = Some((file, size));
+                self.seen.insert(path);
+            }
+            [BYTES] => {
+                let count = number(input, usize::MAX)? as u64;
+                let (file, left) = self.large.as_mut().ok_or(io::ErrorKind::InvalidData)?;
+                *left = left.checked_sub(count).ok_or(io::ErrorKind::InvalidData)?;
+                if io::copy(&mut input.take(count), file)? < count {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            _ => return Err(io::ErrorKind::InvalidData.into()),
+        }
+        Ok(true)
+    }
+
+    /// Returns whether the tree has a file of this content, and gives it its mode and time then.
+    fn has(&mut self, path: &Path, described: Description) -> io::Result<bool> {
+        let Some((known, stamp)) = self.known.get(path) else { return Ok(false) };
+        if (known.digest, known.size) != (described.digest, described.size) {
+            return Ok(false);
+        }
+        let full = self.top.join(path);
+        let Ok(mut found) = fs::symlink_metadata(&full) else { return Ok(false) };
+        if !found.is_file() || Stamp::of(&found) != *stamp {
+            return Ok(false);
+        }
+        if *known != described {
+            finish(&File::open(&full)?, described.mode, described.modified)?;
+            found = fs::symlink_metadata(&full)?;
+        }
+        self.list.push((path.to_owned(), described, Stamp::of(&found)));
+        Ok(true)
+    }
+
+    /// Writes a file whose content arrives now.
+    fn write(
+        &mut self,
+        path: &Path,
+        described: Description,
+        input: &mut impl Read,
+    ) -> io::Result<()> {
+        let mut content = vec![0; described.size as usize];
+        input.read_exact(&mut content)?;
+        if Sha256::digest(&content)[..] != described.digest[..] {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let mut file = self.create(path)?;
+        file.write_all(&content)?;
+        finish(&file, described.mode, described.modified)?;
+        self.list.push((path.to_owned(), described, Stamp::of(&file.metadata()?)));
+        Ok(())
+    }
+
+    fn create(&self, path: &Path) -> io::Result<File> {
+        let full = self.top.join(path);
+        clear(&full)?;
+        OpenOptions::new().write(true).create_new(true).mode(0o600).open(full)
+    }
+
+    fn directory(&mut self, path: PathBuf, mode: u32) -> io::Result<()> {
+        let full = self.top.join(&path);
+        if !fs::symlink_metadata(&full).is_ok_and(|found| found.is_dir()) {
+            clear(&full)?;
+            fs::create_dir(&full)?;
+        }
+        if fs::symlink_metadata(&full)?.mode() & 0o7777 != mode {
+            fs::set_permissions(&full, fs::Permissions::from_mode(mode))?;
+        }
+        self.seen.insert(path);
+        Ok(())
+    }
+
+    /// Removes what the host has not named.
+    fn remove_others(&self, below: &Path, spared: &[PathBuf]) -> io::Result<()> {
+        for entry in fs::read_dir(self.top.join(below))? {
+            let entry = entry?;
+            let (path, is_dir) = (below.join(entry.file_name()), entry.file_type()?.is_dir());
+            let is_spared = || spared.iter().any(|one| one.starts_with(&path));
+            if !self.seen.contains(&path) && !(is_dir && is_spared()) {
+                clear(&entry.path())?;
+            } else if is_dir {
+                self.remove_others(&path, spared)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn store_list(&self) -> io::Result<()> {
+        let place = self.top.with_extension("list");
+        let begun = self.top.with_extension("begun");
+        let mut list = BufWriter::with_capacity(PIECE, File::create(&begun)?);
+        for (path, described, Stamp(stamp)) in &self.list {
+            let path = path.as_os_str().as_bytes();
+            list.write_all(&u32::try_from(path.len()).unwrap_or_default().to_be_bytes())?;
+            list.write_all(path)?;
+            described.write(&mut list)?;
+            stamp.iter().try_for_each(|part| list.write_all(&part.to_be_bytes()))?;
+        }
+        list.flush()?;
+        fs::rename(begun, place)
+    }
+}
+
+impl Description {
+    fn read(input: &mut impl Read) -> io::Result<Self> {
+        let mut digest = [0; 32];
+        input.read_exact(&mut digest)?;
+        let size = number(input, LARGEST)? as u32;
+        let mode = number(input, 0o7777)? as u32;
+        Ok(Self { digest, size, mode, modified: long(input)? })
+    }
+
+    fn write(&self, output: &mut impl Write) -> io::Result<()> {
+        output.write_all(&self.digest)?;
+        output.write_all(&self.size.to_be_bytes())?;
+        output.write_all(&self.mode.to_be_bytes())?;
+        output.write_all(&self.modified.to_be_bytes())
+    }
+}
+
+/// Reads a list up to its end, or to where it is damaged: a file that is not in it is asked for.
+fn read_list(list: &mut impl Read) -> HashMap<PathBuf, (Description, Stamp)> {
+    let mut known = HashMap::new();
+    while let Ok(path) = path(list) {
+        let mut entry = || -> io::Result<(Description, Stamp)> {
+            let described = Description::read(list)?;
+            let mut stamp = [0; 6];
+            for part in &mut stamp {
+                *part = long(list)?;
+            }
+            Ok((described, Stamp(stamp)))
+        };
+        let Ok(entry) = entry() else { break };
+        known.insert(path, entry);
+    }
+    known
+}
+
+/// Sets the mode and the time of a file. Its list entry is made after that.
+fn finish(file: &File, mode: u32, modified: u64) -> io::Result<()> {
+    file.set_permissions(fs::Permissions::from_mode(mode))?;
+    let time = Timespec { tv_sec: modified.cast_signed(), tv_nsec: 0 };
+    let times = Timestamps { last_access: time, last_modification: time };
+    rustix::fs::futimens(file, &times)?;
+    Ok(())
+}
+
+/// Removes whatever is at a path.
+fn clear(path: &Path) -> io::Result<()> {
+    match rustix::fs::unlinkat(CWD, path, AtFlags::empty()) {
+        Ok(()) | Err(rustix::io::Errno::NOENT) => Ok(()),
+        Err(rustix::io::Errno::ISDIR | rustix::io::Errno::PERM) => fs::remove_dir_all(path),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn number(input: &mut impl Read, most: usize) -> io::Result<usize> {
+    let mut bytes = [0; 4];
+    input.read_exact(&mut bytes)?;
+    let number = u32::from_be_bytes(bytes) as usize;
+    if number > most { Err(io::ErrorKind::InvalidData.into()) } else { Ok(number) }
+}
+
+fn long(input: &mut impl Read) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    input.read_exact(&mut bytes)?;
+    Ok(u64::from_be_bytes(bytes))
+}
+
+fn bytes(input: &mut impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0; number(input, LONGEST)?];
+    input.read_exact(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Reads a path below the top of a tree.
+fn path(input: &mut impl Read) -> io::Result<PathBuf> {
+    let path = PathBuf::from(std::ffi::OsString::from_vec(bytes(input)?));
+    let mut names = path.components().filter(|one| *one != Component::CurDir);
+    if names.clone().all(|one| matches!(one, Component::Normal(_))) {
+        Ok(names.by_ref().collect())
+    } else {
+        Err(io::ErrorKind::InvalidData.into())
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    /// A directory that is removed in the end.
+    struct Place(PathBuf);
+
+    impl Place {
+        fn new() -> Self {
+            static COUNT: AtomicU32 = AtomicU32::new(0);
+            let number = COUNT.fetch_add(1, Ordering::Relaxed);
+            let name = format!("act-kept-{}-{number}", std::process::id());
+            let place = std::env::temp_dir().join(name);
+            fs::create_dir_all(&place).unwrap();
+            Self(place)
+        }
+    }
+
+    impl Drop for Place {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn put(to: &mut Vec<u8>, bytes: &[u8]) {
+        to.extend_from_slice(&u32::try_from(bytes.len()).unwrap().to_be_bytes());
+        to.extend_from_slice(bytes);
+    }
+
+    /// Sends these files with the directory `d`, and returns which of them the tree had.
+    fn send(top: &Path, files: &[(&str, &[u8])]) -> io::Result<String> {
+        // The answer decides what is sent, so the question is asked alone first. It changes nothing.
+        let mut question = vec![QUESTION];
+        question.extend_from_slice(&u32::try_from(files.len()).unwrap().to_be_bytes());
+        for (path, content) in files {
+            put(&mut question, path.as_bytes());
+            question.extend_from_slice(&Sha256::digest(content));
+            question.extend_from_slice(&u32::try_from(content.len()).unwrap().to_be_bytes());
+            question.extend_from_slice(&0o644_u32.to_be_bytes());
+            question.extend_from_slice(&7_u64.to_be_bytes());
+        }
+        let mut answer = vec![];
+        Tree::open(top)?.next(&mut question.as_slice(), &mut answer)?;
+        let mut stream = vec![DIRECTORY];
+        put(&mut stream, b"d/");
+        stream.extend_from_slice(&0o755_u32.to_be_bytes());
+        stream.extend_from_slice(&question);
+        for ((_, content), has) in files.iter().zip(&answer) {
+            stream.push(FILE);
+            if *has == b'0' {
+                stream.extend_from_slice(content);
+            }
+        }
+        let mut framed = vec![];
+        put(&mut framed, &stream);
+        put(&mut framed, b"");
+        refresh(top, &[PathBuf::from(".git")], &mut framed.as_slice(), &mut io::sink())?;
+        Ok(String::from_utf8(answer).unwrap())
+    }
+
+    // ENGINE-19
+    #[test]
+    fn a_file_is_asked_for_again_unless_nobody_has_changed_it() {
+        let place = Place::new();
+        let top = place.0.join("tree");
+        let files: [(&str, &[u8]); 2] = [("a", b"first"), ("d/b", b"second")];
+        assert_eq!(send(&top, &files).unwrap(), "00");
+        assert_eq!(send(&top, &files).unwrap(), "11");
+        // The same size, and the time that the file had.
+        fs::write(top.join("a"), b"FIRST").unwrap();
+        finish(&File::open(top.join("a")).unwrap(), 0o644, 7).unwrap();
+        assert_eq!(send(&top, &files).unwrap(), "01");
+        assert_eq!(fs::read(top.join("a")).unwrap(), b"first");
+        fs::rename(top.join("a"), top.join("moved")).unwrap();
+        symlink("moved", top.join("a")).unwrap();
+        assert_eq!(send(&top, &files).unwrap(), "01");
+        assert!(fs::symlink_metadata(top.join("a")).unwrap().is_file());
+        assert!(!top.join("moved").exists());
+        // A damaged list only means that more is sent.
+        let list = fs::read(top.with_extension("list")).unwrap();
+        fs::write(top.with_extension("list"), &list[..list.len() - 1]).unwrap();
+        assert_eq!(send(&top, &files).unwrap(), "01");
+    }
+
+    // ENGINE-19
+    #[test]
+    fn what_is_not_in_the_tree_any_more_is_removed_and_mount_points_stay() {
+        let place = Place::new();
+        let top = place.0.join("tree");
+        send(&top, &[("a", b"1"), ("d/b", b"2")]).unwrap();
+        for directory in [".git", "d/other/deep"] {
+            fs::create_dir_all(top.join(directory)).unwrap();
+        }
+        fs::write(top.join("d/other/deep/file"), b"").unwrap();
+        assert_eq!(send(&top, &[("a", b"1")]).unwrap(), "1");
+        assert!(top.join(".git").is_dir() && top.join("d").is_dir());
+        assert_eq!(fs::read_dir(top.join("d")).unwrap().count(), 0);
+    }
+
+    // ENGINE-19
+    #[test]
+    fn a_path_that_leaves_the_tree_and_a_content_with_another_digest_are_refused() {
+        let place = Place::new();
+        let top = place.0.join("tree");
+        for path in ["../out", "/out", "d/../../out"] {
+            let refused = send(&top, &[(path, b"1")]).unwrap_err();
+            assert_eq!(refused.kind(), io::ErrorKind::InvalidData, "{path}");
+        }
+        let mut tree = Tree::open(&top).unwrap();
+        let described = Description { digest: [0; 32], size: 1, mode: 0o644, modified: 0 };
+        let refused = tree.write(Path::new("a"), described, &mut b"1".as_slice()).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::InvalidData);
+        assert!(!top.join("a").exists());
+    }
+
+    // ENGINE-19
+    #[test]
+    fn one_run_has_a_tree_and_the_next_one_gets_it_unless_it_was_doubted() {
+        let place = Place::new();
+        let of = |name: &str| place.0.join(format!("repository.{name}"));
+        take(&of("used-one"), 60).unwrap();
+        fs::write(of("used-one").join("mark"), b"").unwrap();
+        take(&of("used-two"), 60).unwrap();
+        assert!(!of("used-two").join("mark").exists());
+        give_back(&of("used-one"), true).unwrap();
+        take(&of("used-three"), 60).unwrap();
+        assert!(of("used-three").join("mark").exists() && !of("free-one").exists());
+        give_back(&of("used-three"), false).unwrap();
+        assert!(!of("used-three").exists() && !of("free-three").exists());
+        // A run that was killed gives nothing back.
+        fs::write(of("used-two").join(UNTIL), b"1").unwrap();
+        take(&of("used-four"), 60).unwrap();
+        assert!(!of("used-two").exists());
+        assert!(give_back(&of("free-four"), true).is_err());
+    }
+}
