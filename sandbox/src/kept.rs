@@ -1,15 +1,14 @@
 //! Trees on the base volume, which outlive their Pods, so that a run gets only what has changed since an earlier one.
 //!
 //! A tree is a directory with the files of one repository. The steps of one run at a time mount it, and read-only. A run takes a
-//! tree by renaming its directory, which can succeed only once, and gives it back by renaming it again. A list beside the tree has
-//! the digest of each file, and what the file system says of the file since it was written: a file whose inode, size or times are
-//! others was changed by somebody, and is asked for again. The digest that a process of the steps computes over the whole tree
+//! tree by renaming its directory, which can succeed only once, and gives it back by renaming it again. A list beside the files has
+//! the digest of each of them, and what the file system says of the file since it was written: a file whose inode, size or times
+//! are others was changed by somebody, and is asked for again. The digest that a process of the steps computes over all files
 //! (VERIFIER-12) decides in the end; a tree that it does not confirm is removed.
 
-use rustix::fs::{AtFlags, CWD, Timespec, Timestamps};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use sha2::{Digest, Sha256};
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -17,19 +16,23 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
-use crate::{BASE, PIECE, Pieces};
+use crate::{PIECE, Pieces};
 
-/// What the name of a directory has behind that of the repository: for a tree that no run has, and for one that a run has. All
-/// lie side by side, because a kubelet that finds no directory makes it and those above it, which then belong to root.
+/// What the name of a directory has between those of the repository and of the run: for a tree that no run has, for one that a run
+/// has, where the second since 1970 follows at which that run is over for certain, and for one that is being removed. All lie side
+/// by side, because a kubelet that finds no directory makes it and those above it, which then belong to root.
 const FREE: &str = ".free-";
 const USED: &str = ".used-";
-/// The file that says when the run that has a tree is over for certain, in seconds since 1970.
-const UNTIL: &str = "until";
-/// Maximum number of trees of one repository that wait for a run. As many runs of it go on at the same time.
+const REMOVED: &str = ".removed-";
+/// Characters of the name of a repository.
+const REPOSITORY: usize = 32;
+/// Maximum number of trees of one repository that wait for a run. A run beyond them removes its tree.
 const MOST_FREE: usize = 8;
 /// How long a tree stays that no run has used.
 const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
-/// The words of what the host sends, and its bounds, as the host has them.
+/// How far the clocks of the host and of the nodes may be apart, in seconds.
+const SKEW: u64 = 3600;
+/// The words of what the host sends. Its bounds are twice those that the host has.
 const QUESTION: u8 = b'Q';
 const DIRECTORY: u8 = b'D';
 const LINK: u8 = b'L';
@@ -38,11 +41,11 @@ const LARGE: u8 = b'W';
 const BYTES: u8 = b'B';
 const MOST_FILES: usize = 16_384;
 const LONGEST: usize = 64 << 10;
-const LARGEST: usize = 4 << 20;
-/// Maximum size of a list, in bytes. A million files need about 150 MB.
-const LARGEST_LIST: u64 = 512 << 20;
+const LARGEST: usize = 8 << 20;
+/// Maximum number of files in a list, which takes 400 bytes of memory for each. Those beyond it are asked for in each run.
+const LISTED: usize = 300_000;
 
-/// The base volume cannot be written to.
+/// The user of the steps cannot write to the base volume.
 #[derive(Debug)]
 pub(crate) struct NoBase;
 
@@ -54,67 +57,121 @@ impl std::fmt::Display for NoBase {
 
 impl std::error::Error for NoBase {}
 
-/// Takes a free tree for a run that lasts so long, or makes an empty one. `root` is the directory that it has then.
-pub(crate) fn take(root: &Path, seconds: u64) -> io::Result<()> {
+/// Takes a free tree for a run, or makes an empty one. `root` is the directory that it has then, in which the directories are
+/// made: that of the files, and the mount points among them.
+pub(crate) fn take(root: &Path, directories: &[PathBuf]) -> io::Result<()> {
     let taken = || {
-        let (place, repository, _) = parts(root)?;
-        // A tree of a run that was killed is used only where there is no free one.
-        let mut found = others(place, repository, FREE)?;
-        found.extend(others(place, repository, USED)?.into_iter().filter(|path| is_over(path)));
-        if !found.iter().any(|path| fs::rename(path, root).is_ok()) {
+        let tree = Name::of(root).filter(|name| name.state == USED);
+        let Name { place, repository, .. } = tree.ok_or(io::ErrorKind::InvalidInput)?;
+        let takes = |path: &PathBuf| fs::rename(path, root).is_ok() && is_directory(root);
+        if !trees(place, repository, FREE)?.iter().any(takes) {
+            clear(root)?;
             fs::create_dir(root)?;
         }
-        fs::write(root.join(UNTIL), now().saturating_add(seconds).to_string())
+        // A tree that is used is not removed as an old one. To rename a directory does not change its time.
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        rustix::fs::utimensat(CWD, root, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+        directories.iter().try_for_each(|directory| make_directory(root, directory))
     };
-    taken().map_err(|_: io::Error| io::Error::other(NoBase))
+    taken().map_err(|error: io::Error| match error.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            io::Error::other(NoBase)
+        }
+        _ => error,
+    })
 }
 
-/// Returns the place of all trees, the name of the repository of this one, and that of its run.
-fn parts(root: &Path) -> io::Result<(&Path, &str, &str)> {
-    let name = root.file_name().and_then(OsStr::to_str);
-    let names = name.and_then(|name| name.split_once(USED));
-    match (root.parent(), names) {
-        (Some(place), Some((repository, run))) => Ok((place, repository, run)),
-        _ => Err(io::ErrorKind::InvalidInput.into()),
+/// The name of a tree: the directory of all trees, its repository, its state, and what follows.
+struct Name<'a> {
+    place: &'a Path,
+    repository: &'a str,
+    state: &'static str,
+    rest: &'a str,
+}
+
+impl<'a> Name<'a> {
+    /// Returns the name of a tree; `None` for what is none.
+    fn of(root: &'a Path) -> Option<Self> {
+        let (place, name) = (root.parent()?, root.file_name()?.to_str()?);
+        let (repository, after) = name.split_at_checked(REPOSITORY)?;
+        let state = [FREE, USED, REMOVED].into_iter().find(|state| after.starts_with(state))?;
+        let is_one = repository.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_one.then(|| Self { place, repository, state, rest: &after[state.len()..] })
+    }
+
+    fn with(&self, state: &str) -> PathBuf {
+        self.place.join(format!("{}{state}{}", self.repository, self.rest))
+    }
+
+    /// Returns whether the run that has the tree is over for certain.
+    fn is_over(&self) -> bool {
+        let until = self.rest.split('-').next().and_then(|until| until.parse::<u64>().ok());
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        until.is_some_and(|until| until.saturating_add(SKEW) < now.as_secs())
     }
 }
 
-/// Returns the trees of a repository that are free or used.
-fn others(place: &Path, repository: &str, state: &str) -> io::Result<Vec<PathBuf>> {
-    let begins = format!("{repository}{state}");
-    let found = fs::read_dir(place)?.flatten();
-    let found = found.filter(|one| one.file_name().as_bytes().starts_with(begins.as_bytes()));
-    Ok(found.map(|one| one.path()).collect())
+/// Returns the trees of a repository in a state.
+fn trees(place: &Path, repository: &str, state: &str) -> io::Result<Vec<PathBuf>> {
+    let found = fs::read_dir(place)?.flatten().map(|one| one.path());
+    let is = |path: &PathBuf| {
+        Name::of(path).is_some_and(|name| name.repository == repository && name.state == state)
+    };
+    Ok(found.filter(is).collect())
 }
 
-fn now() -> u64 {
-    SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_secs()
+fn is_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir())
 }
 
-fn is_over(root: &Path) -> bool {
-    let until = fs::read_to_string(root.join(UNTIL));
-    until.ok().and_then(|text| text.parse::<u64>().ok()).is_some_and(|until| until < now())
+/// Makes a directory below a tree, in place of whatever else is there.
+fn make_directory(root: &Path, directory: &Path) -> io::Result<()> {
+    let below = directory.strip_prefix(root).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let mut path = root.to_owned();
+    for name in below {
+        path.push(name);
+        if !is_directory(&path) {
+            clear(&path)?;
+            fs::create_dir(&path)?;
+        }
+    }
+    Ok(())
 }
 
-/// Lets other runs have the tree of this one, or removes it: a tree that was found to be another one than it should be, or one
+/// Lets other runs have the tree of this one, or removes it: a tree of which nobody has seen that it is what it should be, or one
 /// more than are needed.
 pub(crate) fn give_back(root: &Path, sound: bool) -> io::Result<()> {
-    let (place, repository, run) = parts(root)?;
-    if !sound || others(place, repository, FREE)?.len() >= MOST_FREE {
-        return fs::remove_dir_all(root);
+    let name = Name::of(root).ok_or(io::ErrorKind::InvalidInput)?;
+    if sound && trees(name.place, name.repository, FREE)?.len() < MOST_FREE {
+        return fs::rename(root, name.with(FREE));
     }
-    fs::rename(root, place.join(format!("{repository}{FREE}{run}")))
+    remove(root, &name)
 }
 
-/// Removes the trees that no run has used for a long time. Another Pod may be removing them too.
-pub(crate) fn remove_unused() {
-    for tree in fs::read_dir(BASE).into_iter().flatten().flatten() {
-        // Each run that has a tree writes its list, which changes the directory.
-        let changed = tree.metadata().and_then(|found| found.modified());
+/// Removes a tree, which nobody can take meanwhile.
+fn remove(root: &Path, name: &Name<'_>) -> io::Result<()> {
+    let removed = name.with(REMOVED);
+    if name.state != REMOVED {
+        fs::rename(root, &removed)?;
+    }
+    clear(&removed)
+}
+
+/// Gives back the trees of runs that were killed, and removes those that no run has used for a long time. Another Pod may be doing
+/// the same.
+pub(crate) fn tidy(place: &Path) {
+    for found in fs::read_dir(place).into_iter().flatten().flatten() {
+        let root = found.path();
+        let Some(name) = Name::of(&root) else { continue };
+        let changed = found.metadata().and_then(|found| found.modified());
         let age = changed.ok().and_then(|changed| changed.elapsed().ok());
-        if age.is_some_and(|age| age > UNUSED) {
-            let _ = fs::remove_dir_all(tree.path());
-        }
+        let _ = match name.state {
+            USED if name.is_over() => give_back(&root, true),
+            FREE if age.is_some_and(|age| age > UNUSED) => remove(&root, &name),
+            REMOVED => remove(&root, &name),
+            _ => Ok(()),
+        };
     }
 }
 
@@ -168,16 +225,32 @@ struct Tree {
     list: Vec<(PathBuf, Description, Stamp)>,
     /// The files that were asked about and not named yet. False for one whose content the host sends.
     asked: VecDeque<(PathBuf, Description, bool)>,
-    /// The large file that is being written, and how many of its bytes are missing.
-    large: Option<(File, u64)>,
+    large: Option<Large>,
+}
+
+/// The large file that is being written.
+struct Large {
+    file: File,
+    mode: u32,
+    modified: u64,
+    /// The number of bytes that are missing.
+    left: u64,
 }
 
 impl Tree {
     fn open(top: &Path) -> io::Result<Self> {
-        fs::create_dir_all(top)?;
-        let known = File::open(top.with_extension("list"))
-            .map(|list| read_list(&mut BufReader::new(list.take(LARGEST_LIST))))
-            .unwrap_or_default();
+        if !is_directory(top) {
+            clear(top)?;
+            fs::create_dir(top)?;
+        }
+        // Somebody may have left a pipe there, for which an open would wait.
+        let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let list = rustix::fs::open(top.with_extension("list"), flags, Mode::empty());
+        let list = list
+            .ok()
+            .map(File::from)
+            .filter(|list| list.metadata().is_ok_and(|found| found.is_file()));
+        let known = list.map(|list| read_list(&mut BufReader::new(list))).unwrap_or_default();
         Ok(Self {
             top: top.to_owned(),
             known,
@@ -193,9 +266,12 @@ impl Tree {
         let mut word = [0];
         if input.read(&mut word)? == 0 {
             return match (&self.large, self.asked.is_empty()) {
-                (None | Some((_, 0)), true) => Ok(false),
+                (None, true) => Ok(false),
                 _ => Err(io::ErrorKind::UnexpectedEof.into()),
             };
+        }
+        if self.large.is_some() && word != [BYTES] {
+            return Err(io::ErrorKind::InvalidData.into());
         }
         match word {
             [QUESTION] => {
@@ -235,18 +311,20 @@ impl Tree {
             [LARGE] => {
                 let path = path(input)?;
                 let (mode, modified) = (number(input, 0o7777)? as u32, long(input)?);
-                let size = long(input)?;
-                let file = self.create(&path)?;
-                finish(&file, mode, modified)?;
-                self.large = Some((file, size));
+                let (left, file) = (long(input)?, self.create(&path)?);
+                self.large = Some(Large { file, mode, modified, left });
                 self.seen.insert(path);
             }
             [BYTES] => {
                 let count = number(input, usize::MAX)? as u64;
-                let (file, left) = self.large.as_mut().ok_or(io::ErrorKind::InvalidData)?;
-                *left = left.checked_sub(count).ok_or(io::ErrorKind::InvalidData)?;
-                if io::copy(&mut input.take(count), file)? < count {
+                let mut large = self.large.take().ok_or(io::ErrorKind::InvalidData)?;
+                large.left = large.left.checked_sub(count).ok_or(io::ErrorKind::InvalidData)?;
+                if io::copy(&mut input.take(count), &mut large.file)? < count {
                     return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+                match large.left {
+                    0 => finish(&large.file, large.mode, large.modified)?,
+                    _ => self.large = Some(large),
                 }
             }
             _ => return Err(io::ErrorKind::InvalidData.into()),
@@ -269,8 +347,15 @@ impl Tree {
             finish(&File::open(&full)?, described.mode, described.modified)?;
             found = fs::symlink_metadata(&full)?;
         }
-        self.list.push((path.to_owned(), described, Stamp::of(&found)));
+        self.listed(path, described, &found);
         Ok(true)
+    }
+
+    fn listed(&mut self, path: &Path, described: Description, found: &fs::Metadata) {
+        self.known.remove(path);
+        if self.list.len() < LISTED {
+            self.list.push((path.to_owned(), described, Stamp::of(found)));
+        }
     }
 
     /// Writes a file whose content arrives now.
@@ -288,7 +373,7 @@ impl Tree {
         let mut file = self.create(path)?;
         file.write_all(&content)?;
         finish(&file, described.mode, described.modified)?;
-        self.list.push((path.to_owned(), described, Stamp::of(&file.metadata()?)));
+        self.listed(path, described, &file.metadata()?);
         Ok(())
     }
 
@@ -300,10 +385,7 @@ impl Tree {
 
     fn directory(&mut self, path: PathBuf, mode: u32) -> io::Result<()> {
         let full = self.top.join(&path);
-        if !fs::symlink_metadata(&full).is_ok_and(|found| found.is_dir()) {
-            clear(&full)?;
-            fs::create_dir(&full)?;
-        }
+        make_directory(&self.top, &full)?;
         if fs::symlink_metadata(&full)?.mode() & 0o7777 != mode {
             fs::set_permissions(&full, fs::Permissions::from_mode(mode))?;
         }
@@ -362,7 +444,9 @@ impl Description {
 /// Reads a list up to its end, or to where it is damaged: a file that is not in it is asked for.
 fn read_list(list: &mut impl Read) -> HashMap<PathBuf, (Description, Stamp)> {
     let mut known = HashMap::new();
-    while let Ok(path) = path(list) {
+    while known.len() < LISTED
+        && let Ok(path) = path(list)
+    {
         let mut entry = || -> io::Result<(Description, Stamp)> {
             let described = Description::read(list)?;
             let mut stamp = [0; 6];
@@ -544,22 +628,116 @@ mod tests {
 
     // ENGINE-19
     #[test]
+    fn a_large_file_has_its_time_and_nothing_comes_between_its_pieces() {
+        let place = Place::new();
+        let top = place.0.join("tree");
+        let mut stream = vec![LARGE];
+        put(&mut stream, b"large");
+        stream.extend_from_slice(&0o755_u32.to_be_bytes());
+        stream.extend_from_slice(&7_u64.to_be_bytes());
+        stream.extend_from_slice(&4_u64.to_be_bytes());
+        for bytes in [b"ab", b"cd"] {
+            stream.push(BYTES);
+            put(&mut stream, bytes);
+        }
+        let sent = |stream: &[u8]| {
+            let mut framed = vec![];
+            put(&mut framed, stream);
+            put(&mut framed, b"");
+            refresh(&top, &[], &mut framed.as_slice(), &mut io::sink())
+        };
+        sent(&stream).unwrap();
+        let found = fs::metadata(top.join("large")).unwrap();
+        assert_eq!((found.mode() & 0o777, found.mtime()), (0o755, 7));
+        assert_eq!(fs::read(top.join("large")).unwrap(), b"abcd");
+        let cut = &stream[..stream.len() - 7];
+        assert_eq!(sent(cut).unwrap_err().kind(), io::ErrorKind::UnexpectedEof);
+        assert_eq!(sent(&[cut, &[FILE]].concat()).unwrap_err().kind(), io::ErrorKind::InvalidData);
+    }
+
+    // ENGINE-19
+    #[test]
+    fn a_pipe_and_a_link_on_the_volume_are_neither_opened_nor_followed() {
+        let place = Place::new();
+        let (top, other) = (place.0.join("tree"), place.0.join("other"));
+        let list = top.with_extension("list");
+        rustix::fs::mknodat(CWD, &list, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        fs::create_dir(&other).unwrap();
+        fs::write(other.join("file"), b"").unwrap();
+        symlink(&other, &top).unwrap();
+        assert_eq!(send(&top, &[("a", b"1")]).unwrap(), "0");
+        assert!(is_directory(&top) && other.join("file").exists());
+        assert_eq!(send(&top, &[("a", b"1")]).unwrap(), "1");
+    }
+
+    const NAME: &str = "0123456789abcdef0123456789abcdef";
+    const LATER: &str = "99999999999";
+
+    // ENGINE-19
+    #[test]
     fn one_run_has_a_tree_and_the_next_one_gets_it_unless_it_was_doubted() {
         let place = Place::new();
-        let of = |name: &str| place.0.join(format!("repository.{name}"));
-        take(&of("used-one"), 60).unwrap();
-        fs::write(of("used-one").join("mark"), b"").unwrap();
-        take(&of("used-two"), 60).unwrap();
-        assert!(!of("used-two").join("mark").exists());
-        give_back(&of("used-one"), true).unwrap();
-        take(&of("used-three"), 60).unwrap();
-        assert!(of("used-three").join("mark").exists() && !of("free-one").exists());
-        give_back(&of("used-three"), false).unwrap();
-        assert!(!of("used-three").exists() && !of("free-three").exists());
-        // A run that was killed gives nothing back.
-        fs::write(of("used-two").join(UNTIL), b"1").unwrap();
-        take(&of("used-four"), 60).unwrap();
-        assert!(!of("used-two").exists());
-        assert!(give_back(&of("free-four"), true).is_err());
+        let of = |name: &str| place.0.join(format!("{NAME}.{name}"));
+        let used = |run: &str| of(&format!("used-{LATER}-{run}"));
+        let taken = |run: &str| take(&used(run), &[used(run).join("tree/.git")]).unwrap();
+        taken("one");
+        assert!(used("one").join("tree/.git").is_dir());
+        // In a tree of a worktree this is a file.
+        fs::remove_dir(used("one").join("tree/.git")).unwrap();
+        fs::write(used("one").join("tree/.git"), b"gitdir: x").unwrap();
+        fs::write(used("one").join("mark"), b"").unwrap();
+        taken("two");
+        assert!(!used("two").join("mark").exists());
+        give_back(&used("one"), true).unwrap();
+        taken("three");
+        assert!(used("three").join("mark").exists() && used("three").join("tree/.git").is_dir());
+        give_back(&used("three"), false).unwrap();
+        let left: Vec<_> = fs::read_dir(&place.0).unwrap().flatten().collect();
+        assert_eq!(left.len(), 1, "{left:?}");
+        assert!(take(&place.0.join("other"), &[]).is_err());
+    }
+
+    // ENGINE-19
+    #[test]
+    fn trees_of_killed_runs_are_free_again_and_unused_ones_and_no_other_directories_are_removed() {
+        let place = Place::new();
+        let of = |name: &str| place.0.join(format!("{NAME}.{name}"));
+        let make = |name: PathBuf, days: u64| {
+            fs::create_dir(&name).unwrap();
+            let changed = SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+            File::open(name).unwrap().set_modified(changed).unwrap();
+        };
+        make(of("used-1000-killed"), 15);
+        make(of(&format!("used-{LATER}-runs")), 15);
+        make(of("free-old"), 15);
+        make(of("free-new"), 13);
+        make(of("removed-half"), 0);
+        make(place.0.join("packages"), 100);
+        tidy(&place.0);
+        let found = fs::read_dir(&place.0).unwrap().flatten();
+        let mut names: Vec<_> = found.map(|one| one.file_name().into_string().unwrap()).collect();
+        names.sort();
+        let of_trees = ["free-1000-killed", "free-new", &format!("used-{LATER}-runs")];
+        let expected = of_trees.map(|name| format!("{NAME}.{name}"));
+        assert_eq!(names[..3], expected);
+        assert_eq!(names[3..], ["packages"]);
+        // Taken again, it is a new one.
+        take(&of(&format!("used-{LATER}-again")), &[]).unwrap();
+        tidy(&place.0);
+        assert!(of(&format!("used-{LATER}-again")).is_dir());
+    }
+
+    // ENGINE-19
+    #[test]
+    fn no_more_trees_are_stored_than_are_needed() {
+        let place = Place::new();
+        let used = |run: usize| place.0.join(format!("{NAME}.used-{LATER}-{run}"));
+        for run in 0..MOST_FREE + 2 {
+            take(&used(run), &[]).unwrap();
+        }
+        for run in 0..MOST_FREE + 2 {
+            give_back(&used(run), true).unwrap();
+        }
+        assert_eq!(fs::read_dir(&place.0).unwrap().count(), MOST_FREE);
     }
 }

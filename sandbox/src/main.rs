@@ -53,6 +53,7 @@ const STACK: usize = 16 * 1024;
 const MISSING: u8 = 44;
 const FAILED: u8 = 45;
 const NO_BASE: u8 = 46;
+const FULL: u8 = 47;
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
 /// The errors of a path that does not exist.
@@ -64,12 +65,7 @@ fn main() -> ExitCode {
     let rest: Vec<OsString> = arguments.collect();
     let done = match (name.to_str().unwrap_or_default(), rest.as_slice()) {
         ("load", directories) => load(directories),
-        ("load-kept", [root, seconds, directories @ ..]) => {
-            let seconds = seconds.to_str().and_then(|text| text.parse().ok());
-            let seconds = seconds.ok_or_else(|| io::ErrorKind::InvalidInput.into());
-            let taken = seconds.and_then(|seconds| kept::take(Path::new(root), seconds));
-            taken.and_then(|()| load(directories))
-        }
+        ("load-kept", [root, directories @ ..]) => load_kept(Path::new(root), directories),
         ("loaded", []) => loaded(),
         ("init", [seconds]) => init(seconds.to_str().and_then(|text| text.parse().ok())),
         ("run", [directory, program, arguments @ ..]) => run(directory, program, arguments),
@@ -165,6 +161,7 @@ fn code_of(error: &io::Error) -> u8 {
     let no_base = error.get_ref().is_some_and(|inner| inner.is::<kept::NoBase>());
     match error.kind() {
         _ if no_base => NO_BASE,
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => FULL,
         kind if MISSING_PATH.contains(&kind) => MISSING,
         _ => FAILED,
     }
@@ -187,10 +184,16 @@ fn load(directories: &[OsString]) -> io::Result<()> {
     fs::copy("/proc/self/exe", &begun)?;
     fs::set_permissions(&begun, fs::Permissions::from_mode(0o555))?;
     fs::rename(begun, PROGRAM)?;
-    if Path::new(BASE).exists() {
-        std::thread::spawn(kept::remove_unused);
-    }
     wait_for(&Path::new(CONTROL).join("end"), None)
+}
+
+/// Does the same with a tree on the base volume, which has some of the directories.
+fn load_kept(root: &Path, directories: &[OsString]) -> io::Result<()> {
+    let of_tree = |directory: &&OsString| Path::new(directory).starts_with(root);
+    let (inside, outside): (Vec<_>, Vec<_>) = directories.iter().partition(of_tree);
+    kept::take(root, &inside.into_iter().map(PathBuf::from).collect::<Vec<_>>())?;
+    std::thread::spawn(|| kept::tidy(Path::new(BASE)));
+    load(&outside.into_iter().cloned().collect::<Vec<_>>())
 }
 
 /// Waits until [`load`] has made everything.

@@ -3,8 +3,8 @@
 //!
 //! The archive is a stream of tar, as [`Packer`](crate::copy::Packer) writes it. It is taken apart into entries, in batches. For
 //! each batch the host describes its files, the program in the Pod says which of them the tree has, and the host sends the others.
-//! That answer is believed only for the moment: the digest of the tree is computed in the container of the steps, so a tree that
-//! is another one makes a run fail and nothing else.
+//! That answer is believed only for the moment: the digest of the tree is computed in the container of the steps, and another one
+//! makes the run fail.
 
 use sha2::{Digest, Sha256};
 use std::io;
@@ -217,16 +217,21 @@ impl Batches {
         }
     }
 
-    /// Returns whether the batch is large enough, and no file that it describes is cut.
+    /// Returns whether the batch is large enough to be sent.
     pub(crate) fn is_full(&self) -> bool {
-        let is_cut = matches!(self.at, At::Content { of: Of::File, .. });
-        (self.files >= FILES || self.bytes >= BATCH) && !is_cut
+        self.files >= FILES || self.bytes >= BATCH
     }
 
-    /// Returns the batch, and begins another one.
+    /// Returns the batch, and begins another one with the file that is not there whole.
     pub(crate) fn take(&mut self) -> Batch {
-        (self.files, self.bytes) = (0, 0);
-        Batch { entries: std::mem::take(&mut self.entries) }
+        let is_cut = matches!(self.at, At::Content { of: Of::File, .. });
+        let cut = if is_cut { self.entries.pop() } else { None };
+        self.files = usize::from(is_cut);
+        self.bytes = match &cut {
+            Some(Entry::File(file)) => BLOCK + file.content.len(),
+            _ => 0,
+        };
+        Batch { entries: std::mem::replace(&mut self.entries, cut.into_iter().collect()) }
     }
 }
 
@@ -404,21 +409,38 @@ mod tests {
         assert_eq!(batch.message(b""), b"FfirstFsecond", "an answer that is too short");
     }
 
+    // ENGINE-19
     #[test]
-    fn a_batch_ends_when_it_is_large_and_never_within_a_file() {
-        let mut batches = Batches::default();
-        let files: Vec<_> = (0..=BATCH / LARGEST as usize)
-            .map(|number| (number.to_string(), vec![1; LARGEST as usize]))
-            .collect();
-        let files: Vec<_> =
+    fn a_batch_is_bounded_wherever_the_pieces_end_and_has_whole_files() {
+        let small: Vec<_> = (0..20_000).map(|number| (format!("{number}"), vec![1])).collect();
+        let large =
+            (0..40).map(|number| (format!("large-{number}"), vec![2; LARGEST as usize / 4]));
+        let files: Vec<_> = small.into_iter().chain(large).collect();
+        let named: Vec<_> =
             files.iter().map(|(path, content)| (&**path, content.clone())).collect();
-        let archive = archive(&files);
-        let (before, last) = archive.split_at(archive.len() - 2048);
-        batches.push(before).unwrap();
-        assert!(!batches.is_full());
-        batches.push(last).unwrap();
-        assert!(batches.is_full());
-        batches.take();
-        assert!(!batches.is_full());
+        let archive = archive(&named);
+        // With an odd number of blocks before the files each piece ends behind a header.
+        for before in [0, BLOCK] {
+            let (mut batches, mut found) = (Batches::default(), vec![]);
+            let mut check = |batch: Batch| {
+                assert!(batch.files() <= FILES + 64 * 1024 / BLOCK);
+                let bytes: usize = batch.described().map(|file| file.content.len()).sum();
+                assert!(bytes <= BATCH + 64 * 1024, "{bytes}");
+                found.extend(batch.entries);
+            };
+            let (first, rest) = archive.split_at(before);
+            for piece in [first].into_iter().chain(rest.chunks(64 * 1024)) {
+                batches.push(piece).unwrap();
+                if batches.is_full() {
+                    check(batches.take());
+                }
+            }
+            check(batches.take());
+            let found = found.into_iter().map(|entry| match entry {
+                Entry::File(file) => (String::from_utf8(file.path).unwrap(), file.content),
+                other => panic!("{other:?}"),
+            });
+            assert!(found.eq(files.iter().cloned()));
+        }
     }
 }

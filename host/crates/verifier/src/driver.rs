@@ -329,7 +329,7 @@ pub trait Driver: std::fmt::Debug + Send + Sync {
 
     /// Compares the tree at a directory of a started container, as its processes see it, without `.git`, with the digest of the one
     /// that was sent. Returns the digest of another one; `None` too if the engine has no program there that computes it.
-    fn sees_tree<'a>(
+    fn sees_another_tree<'a>(
         &'a self,
         _container: &'a str,
         _path: &'a str,

@@ -414,7 +414,8 @@ impl Engine {
         path: &str,
         sent: &str,
     ) -> Result<Option<String>, EngineError> {
-        self.call(Phase::Prepare, WORK, self.driver().sees_tree(container, path, sent)).await
+        self.call(Phase::Prepare, WORK, self.driver().sees_another_tree(container, path, sent))
+            .await
     }
 
     /// Kills all processes of a container at once; no process in it can delay or survive that.

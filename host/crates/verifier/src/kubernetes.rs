@@ -18,7 +18,7 @@ use crate::driver::{
 };
 use crate::engine_error::EngineUnavailable;
 use crate::request::{
-    ContainerRequest, Main, Mount, MountSource, Network, NewVolume, Role, SentFile, StepUser,
+    ContainerRequest, Main, MountSource, Network, NewVolume, Role, SentFile, StepUser,
 };
 use act_config::ClusterPlace;
 use act_core::verification::EngineIdentity;
@@ -142,6 +142,8 @@ const LOST: u16 = 410;
 const ALONE_MILLISECONDS: &str = "2000";
 /// The exit code of our program for a base volume that it cannot write to.
 const NO_BASE: i64 = 46;
+/// Its exit code for a volume that is full.
+const FULL: i64 = 47;
 /// How long the image of a tag is believed to be the same. A Pod is refused whose node has another one, so this decides only how
 /// soon a new one is noticed.
 const SAME_TAG: Duration = Duration::from_secs(3600);
@@ -224,34 +226,27 @@ struct PodNote {
     kept: Option<Kept>,
 }
 
-/// The directory of a run on the base volume, with the volumes whose contents outlive its Pod. The steps mount them read-only.
-#[derive(Clone)]
+/// The tree of a run on the base volume, in place of its volume. The steps mount it read-only.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Kept {
     root: String,
-    volumes: Vec<KeptVolume>,
-    /// The steps saw something else than what was sent, so nobody uses it again.
-    doubted: bool,
-}
-
-#[derive(Clone)]
-struct KeptVolume {
-    name: String,
+    volume: String,
     /// Where the host believes the volume to be in the loader.
     target: String,
     /// Where it is there.
     path: String,
     /// The mount points in it.
     directories: Vec<String>,
+    /// The steps have seen what was sent, so another run may have it.
+    sound: bool,
 }
 
 impl Kept {
-    /// Returns the volume that has a path of the loader, and where that path is there.
-    fn at(&self, path: &str) -> Option<(&KeptVolume, String)> {
-        self.volumes.iter().find_map(|volume| {
-            let below = path.strip_prefix(&*volume.target)?;
-            let is_below = below.is_empty() || below.starts_with('/');
-            is_below.then(|| (volume, format!("{}{below}", volume.path)))
-        })
+    /// Returns where a path of the loader is, if it is in the tree.
+    fn at(&self, path: &str) -> Option<String> {
+        let below = path.strip_prefix(&*self.target)?;
+        let is_below = below.is_empty() || below.starts_with('/');
+        is_below.then(|| format!("{}{below}", self.path))
     }
 }
 
@@ -530,8 +525,10 @@ impl KubernetesApi {
                 found => found?,
             };
             let of_loader = state_of(&found, LOADER).and_then(|state| state.terminated.as_ref());
-            if of_loader.is_some_and(|over| i64::from(over.exit_code) == NO_BASE) {
-                return Err(self.no_base());
+            if let Some(refused) =
+                of_loader.and_then(|over| self.base_refused(over.exit_code.into()))
+            {
+                return Err(refused);
             }
             if let Some(trouble) = trouble(&found) {
                 return Err(trouble);
@@ -565,13 +562,21 @@ impl KubernetesApi {
         }
     }
 
-    fn no_base(&self) -> DriverError {
-        let claim = self.place.base_volume.as_deref().unwrap_or_default();
-        let why = format!(
-            "the user of the steps cannot write to the base volume {claim}; make it writable for every user, or remove \
-             `base_volume` from engines.toml"
-        );
-        refused(500, &why)
+    /// Returns what an exit code of our program says about the base volume.
+    fn base_refused(&self, code: i64) -> Option<DriverError> {
+        let claim = self.place.base_volume.as_deref()?;
+        let why = match code {
+            NO_BASE => format!(
+                "the user of the steps cannot write to the base volume {claim}; make it writable for every user, or remove \
+                 `base_volume` from engines.toml"
+            ),
+            FULL => format!(
+                "the base volume {claim} is full; make it larger, remove directories in it, or remove `base_volume` from \
+                 engines.toml"
+            ),
+            _ => return None,
+        };
+        Some(refused(500, &why))
     }
 
     /// Waits until the loader of a Pod answers.
@@ -931,7 +936,15 @@ impl KubernetesApi {
         }
         self.close_network().await?;
         let loads = files.as_ref().map(|(_, note)| note.mounts.clone()).unwrap_or_default();
-        let kept = self.kept_of(name, request, &loads);
+        let kept = self.place.base_volume.as_ref().and_then(|_| {
+            let mut notes = self.notes();
+            // A run that begins anew has the name of the first one, which may have a tree still.
+            notes.count += 1;
+            let now = u64::try_from(act_core::clock::now().timestamp()).unwrap_or_default();
+            let until = now.saturating_add(lifetime(request));
+            let run = format!("{until}-{}-{}", pod_name(name), notes.count);
+            kept_of(&notes.volumes, &run, request, &loads)
+        });
         self.make(self.pod_of(name, request, &reference, &loads, kept.as_ref())).await?;
         let mut notes = self.notes();
         let files = files.map(|(name, _)| name);
@@ -961,38 +974,6 @@ impl KubernetesApi {
         Ok(())
     }
 
-    /// Returns what a container has on the base volume: the volumes whose contents may be stored, if the steps can change none
-    /// of them.
-    fn kept_of(
-        &self,
-        name: &str,
-        request: &ContainerRequest,
-        loads: &[(String, String)],
-    ) -> Option<Kept> {
-        self.place.base_volume.as_ref()?;
-        let (notes, mut kept) = (self.notes(), None);
-        for (volume, target) in loads {
-            let content = notes.volumes.get(volume).and_then(|volume| volume.content.as_ref());
-            let is_of = |mount: &&Mount| mount.source == MountSource::Volume(volume.clone());
-            let mut mounts = request.mounts.iter().filter(is_of).peekable();
-            let Some(content) = content.filter(|_| mounts.peek().is_some()) else { continue };
-            if !mounts.all(|mount| mount.read_only) {
-                return None;
-            }
-            let kept: &mut Kept = kept.get_or_insert_with(|| {
-                let (uid, gid) = ids(request.user);
-                let owner = digest(format!("{uid}:{gid}:{content}").as_bytes());
-                let root = format!("{BASE}/{}.used-{}", &owner[..32], pod_name(name));
-                Kept { root, volumes: vec![], doubted: false }
-            });
-            let path = format!("{}/{}", kept.root, target.rsplit('/').next().unwrap_or_default());
-            let directories = mount_points(request, volume, &path);
-            let (name, target) = (volume.clone(), target.clone());
-            kept.volumes.push(KeptVolume { name, target, path, directories });
-        }
-        kept
-    }
-
     /// Describes the Pod of a container of steps. `loads` are the volumes that the host fills through the loader, with their paths
     /// there.
     fn pod_of(
@@ -1017,8 +998,7 @@ impl KubernetesApi {
         for (memory, mount) in request.mounts.iter().enumerate() {
             let volume = match &mount.source {
                 MountSource::Volume(volume) => {
-                    let of = kept.into_iter().flat_map(|kept| &kept.volumes);
-                    if let Some(kept) = of.clone().find(|kept| kept.name == *volume) {
+                    if let Some(kept) = kept.filter(|kept| kept.volume == *volume) {
                         let below = kept.path.strip_prefix(BASE).unwrap_or_default();
                         let below = below.trim_start_matches('/');
                         mounts.push(json!({"name": "act-base", "mountPath": mount.target, "subPath": below, "readOnly": true}));
@@ -1050,16 +1030,15 @@ impl KubernetesApi {
         ];
         let mut load = vec![json!(OWN_PROGRAM), json!("load")];
         let mut directories: Vec<String> = vec![];
+        // The names of a million files and the list of 300,000 need about 250 MiB.
+        let loader_memory = if kept.is_some() { "512Mi" } else { "128Mi" };
         if let Some(kept) = kept {
             let claim = json!({"claimName": self.place.base_volume});
             volumes.push(json!({"name": "act-base", "persistentVolumeClaim": claim}));
             own.push(json!({"name": "act-base", "mountPath": BASE}));
-            let seconds = lifetime(request).to_string();
-            load = vec![json!(OWN_PROGRAM), json!("load-kept"), json!(kept.root), json!(seconds)];
-            for volume in &kept.volumes {
-                directories.push(volume.path.clone());
-                directories.extend(volume.directories.iter().cloned());
-            }
+            load = vec![json!(OWN_PROGRAM), json!("load-kept"), json!(kept.root)];
+            directories.push(kept.path.clone());
+            directories.extend(kept.directories.iter().cloned());
         }
         for (volume, name) in names.iter().enumerate() {
             let target =
@@ -1128,7 +1107,7 @@ impl KubernetesApi {
                         "name": LOADER, "image": self.place.loader, "imagePullPolicy": "IfNotPresent", "command": load,
                         "env": files_in_variables(&request.files), "securityContext": security, "volumeMounts": own,
                         "resources": {
-                            "limits": {"cpu": "1", "memory": "128Mi"}, "requests": {"cpu": "10m", "memory": "16Mi"},
+                            "limits": {"cpu": "1", "memory": loader_memory}, "requests": {"cpu": "10m", "memory": "16Mi"},
                         },
                         // The kubelet starts the next container when this has ended, which then finds our program, the files and
                         // the mount points.
@@ -1359,7 +1338,7 @@ impl KubernetesApi {
         if !is_over(&found) {
             // A process of the steps that is left may still read the tree. It waits for the deadline of the Pod then.
             if let Some(kept) = self.kept(pod, LOADER).filter(|_| idle) {
-                let word = if kept.doubted { "doubted" } else { "sound" };
+                let word = if kept.sound { "sound" } else { "doubted" };
                 let _ = self.ask(pod, LOADER, &["give-back", &kept.root, word]).await;
             }
             let _ = self.ask(pod, LOADER, &["mark", "end"]).await;
@@ -2040,6 +2019,39 @@ fn mount_points(request: &ContainerRequest, volume: &str, top: &str) -> Vec<Stri
     points
 }
 
+/// Returns the tree that a run has on the base volume: the first volume whose content has a name, if the steps can change nothing
+/// in it. `run` is a name that no other run has.
+fn kept_of(
+    volumes: &HashMap<String, NewVolume>,
+    run: &str,
+    request: &ContainerRequest,
+    loads: &[(String, String)],
+) -> Option<Kept> {
+    let content = |volume: &String| volumes.get(volume)?.content.as_ref();
+    let (volume, target) = loads.iter().find(|(volume, _)| content(volume).is_some())?;
+    let mut mounts = request
+        .mounts
+        .iter()
+        .filter(|mount| mount.source == MountSource::Volume(volume.clone()))
+        .peekable();
+    mounts.peek()?;
+    if !mounts.all(|mount| mount.read_only) {
+        return None;
+    }
+    let (uid, gid) = ids(request.user);
+    let owner = digest(format!("{uid}:{gid}:{}", content(volume)?).as_bytes());
+    let root = format!("{BASE}/{}.used-{run}", &owner[..32]);
+    let path = format!("{root}/tree");
+    Some(Kept {
+        directories: mount_points(request, volume, &path),
+        volume: volume.clone(),
+        target: target.clone(),
+        root,
+        path,
+        sound: false,
+    })
+}
+
 fn files_of(notes: &Notes, request: &ContainerRequest) -> Option<(String, FilesNote)> {
     let names: Vec<_> = volumes_of(request).collect();
     let shares = |note: &&FilesNote| {
@@ -2333,7 +2345,8 @@ impl Driver for KubernetesApi {
     fn describe(&self, request: &ContainerRequest) -> Description {
         let loads =
             files_of(&self.notes(), request).map(|(_, note)| note.mounts).unwrap_or_default();
-        let kept = self.kept_of("act", request, &loads);
+        let kept = self.place.base_volume.as_ref();
+        let kept = kept.and_then(|_| kept_of(&self.notes().volumes, "act", request, &loads));
         let pod = self.pod_of("act", request, &request.image_id, &loads, kept.as_ref());
         description_of(
             pod["spec"].clone(),
@@ -2444,7 +2457,7 @@ impl Driver for KubernetesApi {
         Box::pin(async move {
             let (pod, of) = self.located(container).await?;
             let kept = self.kept(&pod, of);
-            let kept = kept.as_ref().and_then(|kept| Some(kept.at(path)?.1));
+            let kept = kept.as_ref().and_then(|kept| kept.at(path));
             let path = kept.as_deref().unwrap_or(path);
             match self.ask(&pod, of, &["stat", path]).await?.0 {
                 0 => Ok(()),
@@ -2463,8 +2476,8 @@ impl Driver for KubernetesApi {
         Box::pin(async move {
             let (pod, of) = self.located(container).await?;
             let kept = self.kept(&pod, of);
-            // What lies above a volume is none of it.
-            let kept = kept.as_ref().and_then(|kept| kept.at(path));
+            // What lies above the tree is none of it.
+            let kept = kept.as_ref().and_then(|kept| Some((kept, kept.at(path)?)));
             let mut session = self.session(&pod, of).await?;
             let sent = async {
                 match &kept {
@@ -2474,8 +2487,8 @@ impl Driver for KubernetesApi {
                             session.put(&piece.map_err(unsent)?).await?;
                         }
                     }
-                    Some((volume, path)) => {
-                        let inside = volume.directories.iter().filter_map(|directory| {
+                    Some((kept, path)) => {
+                        let inside = kept.directories.iter().filter_map(|directory| {
                             directory.strip_prefix(&format!("{path}/")).map(str::to_owned)
                         });
                         let words = ["refresh".to_owned(), path.clone()].into_iter().chain(inside);
@@ -2483,9 +2496,11 @@ impl Driver for KubernetesApi {
                         session.put(words.join("\0").as_bytes()).await?;
                         let mut batches = Batches::default();
                         while let Some(piece) = archive.next().await {
-                            batches.push(&piece.map_err(unsent)?).map_err(unsent)?;
-                            if batches.is_full() {
-                                session.send_batch(batches.take()).await?;
+                            for piece in piece.map_err(unsent)?.chunks(PIECE) {
+                                batches.push(piece).map_err(unsent)?;
+                                if batches.is_full() {
+                                    session.send_batch(batches.take()).await?;
+                                }
                             }
                         }
                         session.send_batch(batches.take()).await?;
@@ -2505,6 +2520,9 @@ impl Driver for KubernetesApi {
             if code == 0 {
                 self.store_session(&pod, of, session);
             }
+            if let Some(refused) = self.base_refused(code).filter(|_| kept.is_some()) {
+                return Err(refused);
+            }
             done((code, String::new()), "unpack what was sent")
         })
     }
@@ -2517,7 +2535,7 @@ impl Driver for KubernetesApi {
         let path = path.to_owned();
         let open = async move {
             let (pod, of) = self.located(container).await?;
-            let kept = self.kept(&pod, of).and_then(|kept| Some(kept.at(&path)?.1));
+            let kept = self.kept(&pod, of).and_then(|kept| kept.at(&path));
             let path = kept.unwrap_or(path);
             let mut session = self.session(&pod, of).await?;
             session.request(&["send", &path]).await?;
@@ -2796,7 +2814,7 @@ impl Driver for KubernetesApi {
         Box::pin(ready(note.map(|note| note.network = true)))
     }
 
-    fn sees_tree<'a>(
+    fn sees_another_tree<'a>(
         &'a self,
         container: &'a str,
         path: &'a str,
@@ -2807,15 +2825,15 @@ impl Driver for KubernetesApi {
             let (code, digest) = self.ask(&note.pod, STEPS, &["digest", path]).await?;
             done((code, String::new()), "read the tree")?;
             let digest = digest.trim();
-            if digest == sent {
-                return Ok(None);
+            if digest != sent {
+                return Ok(Some(digest.to_owned()));
             }
             if let Some(note) = self.notes().pods.get_mut(container)
                 && let Some(kept) = &mut note.kept
             {
-                kept.doubted = true;
+                kept.sound = true;
             }
-            Ok(Some(digest.to_owned()))
+            Ok(None)
         })
     }
 
@@ -2907,10 +2925,65 @@ impl Reading<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::{new_volume, volume};
 
     fn pod(status: Value) -> Pod {
         parsed(json!({"apiVersion": "v1", "kind": "Pod", "metadata": {}, "status": status}))
             .unwrap()
+    }
+
+    /// A request with the tree at `/workspace`, its git directory in it, and a part that steps write.
+    fn request_of_steps(view: &[(&str, bool)]) -> ContainerRequest {
+        let tree = view.iter().map(|(target, read_only)| volume("run-tree", target, *read_only));
+        let others =
+            [volume("run-git", "/workspace/.git", true), volume("run-logs", "/logs", false)];
+        ContainerRequest {
+            role: Role::Steps,
+            image_id: String::new(),
+            mounts: tree.chain(others).collect(),
+            environment: vec![],
+            volumes: vec![],
+            files: vec![],
+            user: StepUser::Ids { uid: 1000, gid: 1000 },
+            limits: act_config::Limits { cpus: 1.0, memory_mb: 128, pids: 64 },
+            network: Network::Off,
+            script: None,
+            lifetime_seconds: 120,
+            labels: HashMap::new(),
+        }
+    }
+
+    // ENGINE-19
+    #[test]
+    fn only_a_tree_that_the_steps_cannot_change_is_on_the_base_volume() {
+        let content = |name: &str| NewVolume {
+            content: (name == "run-tree").then(|| "repository".to_owned()),
+            ..new_volume(name, HashMap::new())
+        };
+        let names = ["run-logs", "run-git", "run-tree"];
+        let volumes: HashMap<_, _> = names.map(|name| (name.to_owned(), content(name))).into();
+        let loads = [("run-logs", "/act/logs"), ("run-tree", "/act/tree"), ("run-git", "/act/git")];
+        let loads = loads.map(|(volume, target)| (volume.to_owned(), target.to_owned()));
+        let kept =
+            |view: &[(&str, bool)]| kept_of(&volumes, "1-run", &request_of_steps(view), &loads);
+
+        let of_readonly = kept(&[("/workspace", true)]).unwrap();
+        assert_eq!((&*of_readonly.volume, &*of_readonly.target), ("run-tree", "/act/tree"));
+        assert!(of_readonly.root.ends_with(".used-1-run"));
+        assert_eq!(of_readonly.path, format!("{}/tree", of_readonly.root));
+        assert_eq!(of_readonly.directories, [format!("{}/.git", of_readonly.path)]);
+        let below = of_readonly.at("/act/tree/a/b").unwrap();
+        assert_eq!(below, format!("{}/a/b", of_readonly.path));
+        assert_eq!(of_readonly.at("/act/tree").as_ref(), Some(&of_readonly.path));
+        assert_eq!((of_readonly.at("/act"), of_readonly.at("/act/trees")), (None, None));
+
+        assert_eq!(kept(&[("/workspace", true), ("/artifacts/build/tree", false)]), None);
+        assert_eq!(kept(&[("/workspace", false)]), None);
+        assert_eq!(kept(&[]), None, "a container without the tree");
+        assert_eq!(
+            kept_of(&HashMap::new(), "1", &request_of_steps(&[("/workspace", true)]), &loads),
+            None
+        );
     }
 
     #[test]

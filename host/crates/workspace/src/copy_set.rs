@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use act_fs::{DIRECTORY, MAX_DEPTH, READ, Root, hex};
 use rustix::fs::{AtFlags, FileType, Stat, fstat, statat};
 use rustix::io::Errno;
+use sha1::Sha1;
 use sha2::{Digest, Sha256};
 
 use super::exclusion::is_temporary;
@@ -174,21 +175,13 @@ impl GitTree {
         }
         let mut hash = object_hash("tree", object.len() as u64);
         hash.update(&object);
-        name_of_object(hash)
+        hash.finalize().into()
     }
 }
 
 /// Begins the hash of an object of git. Its names are SHA-1, which says nothing against an attacker; the digest beside it does.
-fn object_hash(kind: &str, size: u64) -> ring::digest::Context {
-    let mut hash = ring::digest::Context::new(&ring::digest::SHA1_FOR_LEGACY_USE_ONLY);
-    hash.update(format!("{kind} {size}\0").as_bytes());
-    hash
-}
-
-fn name_of_object(hash: ring::digest::Context) -> [u8; 20] {
-    let mut name = [0; 20];
-    name.copy_from_slice(hash.finish().as_ref());
-    name
+fn object_hash(kind: &str, size: u64) -> Sha1 {
+    Sha1::new().chain_update(format!("{kind} {size}\0"))
 }
 
 /// Returns the files in which two lists of a [`Tree`] differ, sorted. A list that cannot be read has no files.
@@ -229,7 +222,7 @@ impl TreeBuilder {
         let mut blob = object_hash("blob", size);
         blob.update(target.as_bytes());
         let sha256 = hex(&Sha256::digest(target.as_bytes()));
-        self.add(entry, "120000", (sha256, Some(name_of_object(blob))), size);
+        self.add(entry, "120000", (sha256, Some(blob.finalize().into())), size);
     }
 
     /// Reads `from` to its end and hands every piece to `copy`, so that the copy is exactly what the digest covers.
@@ -258,7 +251,7 @@ impl TreeBuilder {
             copy(read)?;
         }
         let mode = if entry.is_executable() { "100755" } else { "100644" };
-        let blob = (size == entry.size).then(|| name_of_object(blob));
+        let blob = (size == entry.size).then(|| blob.finalize().into());
         self.add(entry, mode, (hex(&hash.finalize()), blob), size);
         Ok(())
     }
