@@ -118,7 +118,13 @@ fn trees(place: &Path, repository: &str, state: &str) -> io::Result<Vec<PathBuf>
     let is = |path: &PathBuf| {
         Name::of(path).is_some_and(|name| name.repository == repository && name.state == state)
     };
-    Ok(found.filter(is).collect())
+    Ok(found.filter(|path| is(path) && is_ours(path)).collect())
+}
+
+/// Returns whether a directory belongs to this user. The kubelet may have made one in place of one that it did not find.
+fn is_ours(path: &Path) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
 }
 
 fn is_directory(path: &Path) -> bool {
@@ -163,7 +169,7 @@ fn remove(root: &Path, name: &Name<'_>) -> io::Result<()> {
 pub(crate) fn tidy(place: &Path) {
     for found in fs::read_dir(place).into_iter().flatten().flatten() {
         let root = found.path();
-        let Some(name) = Name::of(&root) else { continue };
+        let Some(name) = Name::of(&root).filter(|_| is_ours(&root)) else { continue };
         let changed = found.metadata().and_then(|found| found.modified());
         let age = changed.ok().and_then(|changed| changed.elapsed().ok());
         let _ = match name.state {

@@ -391,6 +391,8 @@ mod tests {
         let mut pipe = tar::Header::new_gnu();
         pipe.set_entry_type(EntryType::Fifo);
         pipe.set_size(0);
+        pipe.set_mode(0o644);
+        pipe.set_mtime(0);
         pipe.set_cksum();
         let refused = Batches::default().push(pipe.as_bytes());
         assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::InvalidData);
