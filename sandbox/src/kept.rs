@@ -405,7 +405,7 @@ impl Tree {
             let entry = entry?;
             let (path, is_dir) = (below.join(entry.file_name()), entry.file_type()?.is_dir());
             let is_spared = || spared.iter().any(|one| one.starts_with(&path));
-            if !self.seen.contains(&path) && !(is_dir && is_spared()) {
+            if !(self.seen.contains(&path) || is_dir && is_spared()) {
                 clear(&entry.path())?;
             } else if is_dir {
                 self.remove_others(&path, spared)?;
@@ -516,7 +516,6 @@ fn path(input: &mut impl Read) -> io::Result<PathBuf> {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
     use std::sync::atomic::{AtomicU32, Ordering};
