@@ -32,7 +32,7 @@ const MOST_FREE: usize = 8;
 const UNUSED: Duration = Duration::from_secs(14 * 24 * 3600);
 /// How far the clocks of the host and of the nodes may be apart, in seconds.
 const SKEW: u64 = 3600;
-/// The words of what the host sends. Its bounds are twice those that the host has.
+/// The words of what the host sends. The bounds are no lower than those of the host.
 const QUESTION: u8 = b'Q';
 const DIRECTORY: u8 = b'D';
 const LINK: u8 = b'L';
@@ -63,16 +63,25 @@ pub(crate) fn take(root: &Path, directories: &[PathBuf]) -> io::Result<()> {
     let taken = || {
         let tree = Name::of(root).filter(|name| name.state == USED);
         let Name { place, repository, .. } = tree.ok_or(io::ErrorKind::InvalidInput)?;
-        let takes = |path: &PathBuf| fs::rename(path, root).is_ok() && is_directory(root);
-        if !trees(place, repository, FREE)?.iter().any(takes) {
-            clear(root)?;
-            fs::create_dir(root)?;
+        let prepare = || -> io::Result<()> {
+            // A tree that is used is not removed as an old one. To rename a directory does not change its time.
+            let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+            let times = Timestamps { last_access: now, last_modification: now };
+            rustix::fs::utimensat(CWD, root, &times, AtFlags::SYMLINK_NOFOLLOW)?;
+            directories.iter().try_for_each(|directory| make_directory(root, directory))
+        };
+        for free in trees(place, repository, FREE)? {
+            if fs::rename(&free, root).is_err() {
+                continue;
+            }
+            if is_directory(root) && prepare().is_ok() {
+                return Ok(());
+            }
+            // It is none of this user, or none at all.
+            fs::rename(root, Name::of(&free).ok_or(io::ErrorKind::InvalidInput)?.with(REMOVED))?;
         }
-        // A tree that is used is not removed as an old one. To rename a directory does not change its time.
-        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
-        let times = Timestamps { last_access: now, last_modification: now };
-        rustix::fs::utimensat(CWD, root, &times, AtFlags::SYMLINK_NOFOLLOW)?;
-        directories.iter().try_for_each(|directory| make_directory(root, directory))
+        fs::create_dir(root)?;
+        prepare()
     };
     taken().map_err(|error: io::Error| match error.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
@@ -118,13 +127,7 @@ fn trees(place: &Path, repository: &str, state: &str) -> io::Result<Vec<PathBuf>
     let is = |path: &PathBuf| {
         Name::of(path).is_some_and(|name| name.repository == repository && name.state == state)
     };
-    Ok(found.filter(|path| is(path) && is_ours(path)).collect())
-}
-
-/// Returns whether a directory belongs to this user. The kubelet may have made one in place of one that it did not find.
-fn is_ours(path: &Path) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    fs::symlink_metadata(path).is_ok_and(|found| found.is_dir() && found.uid() == own)
+    Ok(found.filter(is).collect())
 }
 
 fn is_directory(path: &Path) -> bool {
@@ -145,39 +148,32 @@ fn make_directory(root: &Path, directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets other runs have the tree of this one, or removes it: a tree of which nobody has seen that it is what it should be, or one
-/// more than are needed.
+/// Lets other runs have the tree of this one, or sets it aside for the next Pod to remove, because that may take long and the host
+/// waits: a tree of which nobody has seen that it is what it should be, or one more than are needed.
 pub(crate) fn give_back(root: &Path, sound: bool) -> io::Result<()> {
     let name = Name::of(root).ok_or(io::ErrorKind::InvalidInput)?;
-    if sound && trees(name.place, name.repository, FREE)?.len() < MOST_FREE {
-        return fs::rename(root, name.with(FREE));
-    }
-    remove(root, &name)
+    let is_needed = sound && trees(name.place, name.repository, FREE)?.len() < MOST_FREE;
+    fs::rename(root, name.with(if is_needed { FREE } else { REMOVED }))
 }
 
-/// Removes a tree, which nobody can take meanwhile.
-fn remove(root: &Path, name: &Name<'_>) -> io::Result<()> {
-    let removed = name.with(REMOVED);
-    if name.state != REMOVED {
-        fs::rename(root, &removed)?;
-    }
-    clear(&removed)
-}
-
-/// Gives back the trees of runs that were killed, and removes those that no run has used for a long time. Another Pod may be doing
-/// the same.
+/// Removes the trees of runs that were killed, those that no run has used for a long time, and those that were set aside. Another
+/// Pod may be doing the same.
 pub(crate) fn tidy(place: &Path) {
     for found in fs::read_dir(place).into_iter().flatten().flatten() {
         let root = found.path();
-        let Some(name) = Name::of(&root).filter(|_| is_ours(&root)) else { continue };
+        let Some(name) = Name::of(&root) else { continue };
         let changed = found.metadata().and_then(|found| found.modified());
         let age = changed.ok().and_then(|changed| changed.elapsed().ok());
-        let _ = match name.state {
-            USED if name.is_over() => give_back(&root, true),
-            FREE if age.is_some_and(|age| age > UNUSED) => remove(&root, &name),
-            REMOVED => remove(&root, &name),
-            _ => Ok(()),
+        let is_over = match name.state {
+            USED => name.is_over(),
+            FREE => age.is_some_and(|age| age > UNUSED),
+            _ => true,
         };
+        let aside = name.with(REMOVED);
+        // Nobody can take it when it is renamed.
+        if is_over && (name.state == REMOVED || fs::rename(&root, &aside).is_ok()) {
+            let _ = clear(&aside);
+        }
     }
 }
 
@@ -232,6 +228,8 @@ struct Tree {
     /// The files that were asked about and not named yet. False for one whose content the host sends.
     asked: VecDeque<(PathBuf, Description, bool)>,
     large: Option<Large>,
+    /// The directory that was looked at last.
+    real: Option<PathBuf>,
 }
 
 /// The large file that is being written.
@@ -264,6 +262,7 @@ impl Tree {
             list: vec![],
             asked: VecDeque::new(),
             large: None,
+            real: None,
         })
     }
 
@@ -340,6 +339,9 @@ impl Tree {
 
     /// Returns whether the tree has a file of this content, and gives it its mode and time then.
     fn has(&mut self, path: &Path, described: Description) -> io::Result<bool> {
+        if !self.is_below_directories(path) {
+            return Ok(false);
+        }
         let Some((known, stamp)) = self.known.get(path) else { return Ok(false) };
         if (known.digest, known.size) != (described.digest, described.size) {
             return Ok(false);
@@ -355,6 +357,21 @@ impl Tree {
         }
         self.listed(path, described, &found);
         Ok(true)
+    }
+
+    /// Returns whether everything above a path is a directory. A link would lead to another file.
+    fn is_below_directories(&mut self, path: &Path) -> bool {
+        let parent = path.parent().unwrap_or(Path::new(""));
+        if self.real.as_deref() == Some(parent) {
+            return true;
+        }
+        let mut at = self.top.clone();
+        let is_real = parent.iter().all(|name| {
+            at.push(name);
+            is_directory(&at)
+        });
+        self.real = is_real.then(|| parent.to_owned());
+        is_real
     }
 
     fn listed(&mut self, path: &Path, described: Description, found: &fs::Metadata) {
@@ -417,7 +434,9 @@ impl Tree {
     fn store_list(&self) -> io::Result<()> {
         let place = self.top.with_extension("list");
         let begun = self.top.with_extension("begun");
-        let mut list = BufWriter::with_capacity(PIECE, File::create(&begun)?);
+        clear(&begun)?;
+        let file = OpenOptions::new().write(true).create_new(true).open(&begun)?;
+        let mut list = BufWriter::with_capacity(PIECE, file);
         for (path, described, Stamp(stamp)) in &self.list {
             let path = path.as_os_str().as_bytes();
             list.write_all(&u32::try_from(path.len()).unwrap_or_default().to_be_bytes())?;
@@ -594,10 +613,15 @@ mod tests {
         assert_eq!(send(&top, &files).unwrap(), "01");
         assert!(fs::symlink_metadata(top.join("a")).unwrap().is_file());
         assert!(!top.join("moved").exists());
+        fs::rename(top.join("d"), top.join("e")).unwrap();
+        symlink("e", top.join("d")).unwrap();
+        assert_eq!(send(&top, &files).unwrap(), "10");
+        assert!(is_directory(&top.join("d")) && !top.join("e").exists());
+        assert_eq!(send(&top, &files).unwrap(), "11");
         // A damaged list only means that more is sent.
         let list = fs::read(top.with_extension("list")).unwrap();
         fs::write(top.with_extension("list"), &list[..list.len() - 1]).unwrap();
-        assert_eq!(send(&top, &files).unwrap(), "01");
+        assert_ne!(send(&top, &files).unwrap(), "11");
     }
 
     // ENGINE-19
@@ -666,7 +690,9 @@ mod tests {
         let place = Place::new();
         let (top, other) = (place.0.join("tree"), place.0.join("other"));
         let list = top.with_extension("list");
-        rustix::fs::mknodat(CWD, &list, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        for pipe in [&list, &top.with_extension("begun")] {
+            rustix::fs::mknodat(CWD, pipe, rustix::fs::FileType::Fifo, Mode::RUSR, 0).unwrap();
+        }
         fs::create_dir(&other).unwrap();
         fs::write(other.join("file"), b"").unwrap();
         symlink(&other, &top).unwrap();
@@ -697,6 +723,10 @@ mod tests {
         taken("three");
         assert!(used("three").join("mark").exists() && used("three").join("tree/.git").is_dir());
         give_back(&used("three"), false).unwrap();
+        taken("four");
+        assert!(!used("four").join("mark").exists());
+        fs::remove_dir_all(used("four")).unwrap();
+        tidy(&place.0);
         let left: Vec<_> = fs::read_dir(&place.0).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{left:?}");
         assert!(take(&place.0.join("other"), &[]).is_err());
@@ -704,7 +734,7 @@ mod tests {
 
     // ENGINE-19
     #[test]
-    fn trees_of_killed_runs_are_free_again_and_unused_ones_and_no_other_directories_are_removed() {
+    fn trees_of_killed_runs_and_unused_ones_are_removed_and_no_other_directories() {
         let place = Place::new();
         let of = |name: &str| place.0.join(format!("{NAME}.{name}"));
         let make = |name: PathBuf, days: u64| {
@@ -722,11 +752,11 @@ mod tests {
         let found = fs::read_dir(&place.0).unwrap().flatten();
         let mut names: Vec<_> = found.map(|one| one.file_name().into_string().unwrap()).collect();
         names.sort();
-        let of_trees = ["free-1000-killed", "free-new", &format!("used-{LATER}-runs")];
+        let of_trees = ["free-new", &format!("used-{LATER}-runs")];
         let expected = of_trees.map(|name| format!("{NAME}.{name}"));
-        assert_eq!(names[..3], expected);
-        assert_eq!(names[3..], ["packages"]);
-        // Taken again, it is a new one.
+        assert_eq!(names[..2], expected);
+        assert_eq!(names[2..], ["packages"]);
+        // A tree that is taken is no old one.
         take(&of(&format!("used-{LATER}-again")), &[]).unwrap();
         tidy(&place.0);
         assert!(of(&format!("used-{LATER}-again")).is_dir());
@@ -743,6 +773,7 @@ mod tests {
         for run in 0..MOST_FREE + 2 {
             give_back(&used(run), true).unwrap();
         }
+        tidy(&place.0);
         assert_eq!(fs::read_dir(&place.0).unwrap().count(), MOST_FREE);
     }
 }

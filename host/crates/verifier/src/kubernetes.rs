@@ -527,6 +527,7 @@ impl KubernetesApi {
             let of_loader = state_of(&found, LOADER).and_then(|state| state.terminated.as_ref());
             if let Some(refused) =
                 of_loader.and_then(|over| self.base_refused(over.exit_code.into()))
+                && self.kept(pod, LOADER).is_some()
             {
                 return Err(refused);
             }
