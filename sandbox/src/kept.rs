@@ -18,8 +18,8 @@ use std::time::{Duration, SystemTime};
 
 use crate::{PIECE, Pieces};
 
-/// What the name of a directory has between those of the repository and of the run: for a tree that no run has, for one that a run
-/// has, where the second since 1970 follows at which that run is over for certain, and for one that is being removed. All lie side
+/// The states in the name of a directory, between the repository and the run: a tree that no run has, one that a run has, and one
+/// that is being removed. After `.used-` follows the second since 1970 at which the run is over for certain. All directories lie side
 /// by side, because a kubelet that finds no directory makes it and those above it, which then belong to root.
 const FREE: &str = ".free-";
 const USED: &str = ".used-";
@@ -77,7 +77,7 @@ pub(crate) fn take(root: &Path, directories: &[PathBuf]) -> io::Result<()> {
             if is_directory(root) && prepare().is_ok() {
                 return Ok(());
             }
-            // It is none of this user, or none at all.
+            // The directory belongs to another user, or it is no directory.
             fs::rename(root, Name::of(&free).ok_or(io::ErrorKind::InvalidInput)?.with(REMOVED))?;
         }
         fs::create_dir(root)?;
@@ -170,7 +170,7 @@ pub(crate) fn tidy(place: &Path) {
             _ => true,
         };
         let aside = name.with(REMOVED);
-        // Nobody can take it when it is renamed.
+        // No run can take a tree that has this name.
         if is_over && (name.state == REMOVED || fs::rename(&root, &aside).is_ok()) {
             let _ = clear(&aside);
         }
@@ -196,7 +196,7 @@ pub(crate) fn refresh(
     tree.store_list()
 }
 
-/// What the file system says of a file. Nobody but the kernel sets all of it.
+/// The inode, size and times of a file. Only the kernel sets the time of the last change.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Stamp([u64; 6]);
 
@@ -603,7 +603,7 @@ mod tests {
         let files: [(&str, &[u8]); 2] = [("a", b"first"), ("d/b", b"second")];
         assert_eq!(send(&top, &files).unwrap(), "00");
         assert_eq!(send(&top, &files).unwrap(), "11");
-        // The same size, and the time that the file had.
+        // The content changes, but neither the size nor the time of modification.
         fs::write(top.join("a"), b"FIRST").unwrap();
         finish(&File::open(top.join("a")).unwrap(), 0o644, 7).unwrap();
         assert_eq!(send(&top, &files).unwrap(), "01");

@@ -187,7 +187,7 @@ fn load(directories: &[OsString]) -> io::Result<()> {
     wait_for(&Path::new(CONTROL).join("end"), None)
 }
 
-/// Does the same with a tree on the base volume, which has some of the directories.
+/// Takes a tree on the base volume, makes the directories in it, and then does what [`load`] does with the others.
 fn load_kept(root: &Path, directories: &[OsString]) -> io::Result<()> {
     let of_tree = |directory: &&OsString| Path::new(directory).starts_with(root);
     let (inside, outside): (Vec<_>, Vec<_>) = directories.iter().partition(of_tree);

@@ -412,7 +412,7 @@ fn a_base_volume_has_what_was_sent_and_heals_what_was_changed_there() {
     for node in ["n1", "n2"] {
         cluster(&["node", node, "chmod", "777", place]);
     }
-    // Which node wrote the large file, and when.
+    // The large files on the nodes, with the times at which they were written.
     let written =
         || on_nodes(&format!("find {place} -name large.txt -exec stat -c '%i %Z' {{}} +"));
     let verify = |content: &str| {

@@ -3,8 +3,9 @@
 //!
 //! The archive is a stream of tar, as [`Packer`](crate::copy::Packer) writes it. It is taken apart into entries, in batches. For
 //! each batch the host describes its files, the program in the Pod says which of them the tree has, and the host sends the others.
-//! That answer is believed only for the moment: the digest of the tree is computed in the container of the steps, and another one
-//! makes the run fail.
+//! The host acts on that answer without proof: the digest of the tree is computed in the container of the steps, and another one
+//! makes the run fail. The words and bounds of the stream stand in `sandbox/src/kept.rs` as well, because that program is a
+//! workspace of its own.
 
 use sha2::{Digest, Sha256};
 use std::io;
@@ -84,7 +85,7 @@ enum At {
     Padding(usize),
 }
 
-/// What a content belongs to.
+/// The part of an entry that a content is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Of {
     Path,

@@ -229,11 +229,13 @@ struct PodNote {
 /// The tree of a run on the base volume, in place of its volume. The steps mount it read-only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Kept {
+    /// The directory of the run on the base volume, as the loader has it.
     root: String,
+    /// The name of the volume.
     volume: String,
-    /// Where the host believes the volume to be in the loader.
+    /// The path in the loader by which the host names the volume.
     target: String,
-    /// Where it is there.
+    /// The path in the loader that has the files.
     path: String,
     /// The mount points in it.
     directories: Vec<String>,
@@ -2477,7 +2479,7 @@ impl Driver for KubernetesApi {
         Box::pin(async move {
             let (pod, of) = self.located(container).await?;
             let kept = self.kept(&pod, of);
-            // What lies above the tree is none of it.
+            // A directory above the tree is a volume of the Pod.
             let kept = kept.as_ref().and_then(|kept| Some((kept, kept.at(path)?)));
             let mut session = self.session(&pod, of).await?;
             let sent = async {

@@ -410,7 +410,7 @@ impl VolumeStore {
         let store = Self { engine: engine.clone(), name, guard, cache: None };
         let content = digest(verifier.home().as_os_str().as_encoded_bytes());
         for (volume, path) in &paths {
-            // Nobody compares the git directory with what was sent.
+            // No digest covers the git directory, so its content has no name.
             let content = (path == TREE).then(|| content.clone());
             let volume = new_volume(volume, labels.clone());
             engine.create_volume(NewVolume { content, ..volume }).await?;
